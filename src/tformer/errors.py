@@ -1,0 +1,21 @@
+"""What can go wrong in a way that a user can mend. Each message says: expected, got, where, what to do next."""
+
+
+class TformerError(Exception):
+    """Content that is wrong: data, a checkpoint, a run. The command line prints the message alone."""
+
+    exit_code = 1
+
+
+class ConfigError(TformerError):
+    """A request that cannot be met: a setting, an option, or a path that does not exist."""
+
+    exit_code = 2
+
+
+class DataError(TformerError):
+    """A corpus that cannot be used as it is."""
+
+
+class CheckpointError(TformerError):
+    """A model folder or checkpoint that is missing a part, damaged, or made for something else."""
