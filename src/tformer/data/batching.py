@@ -1,0 +1,155 @@
+"""Batches of sentence pairs by a token budget, in an order that is a pure function of seed and epoch (the paper, §5.1).
+
+A batch carries facts about padding only; causality is the decoder's own.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tformer.data.store import IntArray, TokenisedCorpus
+from tformer.vocabulary import BOS_ID, PAD_ID
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs side by side, padded to rectangles.
+
+    Attributes:
+        src: [batch, src_len] int64: x + EOS, then PAD.
+        tgt_in: [batch, tgt_len] int64: BOS + y, then PAD: what the decoder reads.
+        tgt_out: [batch, tgt_len] int64: y + EOS, then PAD: what it should say at the same position.
+        src_padding_mask: [batch, src_len] bool, True = real token, may be attended.
+        tgt_padding_mask: [batch, tgt_len] bool, True = real token, may be attended.
+        indices: [batch] int64, which pairs of the corpus these are.
+        num_tokens: real target tokens, EOS included.
+    """
+
+    src: Tensor
+    tgt_in: Tensor
+    tgt_out: Tensor
+    src_padding_mask: Tensor
+    tgt_padding_mask: Tensor
+    indices: Tensor
+    num_tokens: int
+
+    def to(self, device: torch.device) -> "Batch":
+        """Give the same batch on a device."""
+        tensors = (self.src, self.tgt_in, self.tgt_out, self.src_padding_mask, self.tgt_padding_mask, self.indices)
+        return Batch(*(tensor.to(device, non_blocking=True) for tensor in tensors), self.num_tokens)
+
+
+def pad(sentences: Sequence[npt.NDArray[np.int32]]) -> Tensor:
+    """Lay sentences side by side, PAD behind the shorter ones: [batch, longest] int64."""
+    width = max(len(ids) for ids in sentences)
+    rows = np.full((len(sentences), width), PAD_ID, dtype=np.int64)
+    for row, ids in zip(rows, sentences, strict=True):
+        row[: len(ids)] = ids
+    return torch.from_numpy(rows)
+
+
+def collate(corpus: TokenisedCorpus, indices: IntArray) -> Batch:
+    """Make the batch of these pairs; the target is shifted right by one, BOS in front."""
+    src = pad([corpus.src[index] for index in indices])
+    tgt_out = pad([corpus.tgt[index] for index in indices])
+    tgt_lengths = torch.from_numpy(corpus.tgt.lengths[indices])
+    tgt_padding_mask = torch.arange(tgt_out.size(1)) < tgt_lengths.unsqueeze(1)
+    # BOS + y without its last token; where y ended earlier, the column of its EOS is padding in both
+    tgt_in = torch.cat((torch.full((len(indices), 1), BOS_ID), tgt_out[:, :-1]), dim=1)
+    tgt_in = tgt_in.masked_fill(~tgt_padding_mask, PAD_ID)
+    src_lengths = torch.from_numpy(corpus.src.lengths[indices])
+    return Batch(
+        src=src,
+        tgt_in=tgt_in,
+        tgt_out=tgt_out,
+        src_padding_mask=torch.arange(src.size(1)) < src_lengths.unsqueeze(1),
+        tgt_padding_mask=tgt_padding_mask,
+        indices=torch.from_numpy(np.asarray(indices, dtype=np.int64)),
+        num_tokens=int(tgt_lengths.sum()),
+    )
+
+
+def plan_batches(src_lengths: IntArray, tgt_lengths: IntArray, max_tokens_per_batch: int) -> list[IntArray]:
+    """Cut pairs into batches of similar lengths: max(rows · src_len, rows · tgt_len) ≤ max_tokens_per_batch.
+
+    Pairs are sorted by target length, and inside one target length by source length, up and down in turn, so that
+    neighbours are alike on both sides where one target length meets the next. Equal pairs keep their order.
+
+    Args:
+        src_lengths: [pairs] int64, EOS included.
+        tgt_lengths: [pairs] int64, EOS included.
+        max_tokens_per_batch: the budget of each side, padding included. A pair that is longer gets a batch of its own.
+
+    Returns:
+        The indices of each batch's pairs; each pair stands in exactly one.
+    """
+    up_and_down = np.where(tgt_lengths % 2 == 0, src_lengths, -src_lengths)
+    order = np.lexsort((up_and_down, tgt_lengths))
+    widths = np.stack((src_lengths, tgt_lengths))[:, order].T.tolist()
+    starts, widest = [0], 0
+    for position, width in enumerate(widths):
+        widest_with_this = max(widest, *width)
+        if (position - starts[-1] + 1) * widest_with_this > max_tokens_per_batch and position > starts[-1]:
+            starts.append(position)
+            widest_with_this = max(width)
+        widest = widest_with_this
+    return np.split(order, starts[1:])
+
+
+class BatchStream:
+    """Batches for training, epoch after epoch, in an order that can be saved and taken up again.
+
+    Args:
+        corpus: tokenised pairs.
+        max_tokens_per_batch: see `plan_batches`.
+        seed: with the epoch's number, all that decides the order.
+
+    Attributes:
+        epoch: the epoch that is under way, counted from 0.
+        taken: batches of that epoch that have been used.
+    """
+
+    def __init__(self, corpus: TokenisedCorpus, max_tokens_per_batch: int, seed: int) -> None:
+        self.corpus = corpus
+        self.max_tokens_per_batch = max_tokens_per_batch
+        self.seed = seed
+        self.seek(0, 0)
+
+    def seek(self, epoch: int, taken: int) -> None:
+        """Go to a place in the order."""
+        self.epoch, self.taken = epoch, taken
+        self._plan = self._plan_epoch()
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        if self.taken == len(self._plan):
+            self.seek(self.epoch + 1, 0)
+        indices = self._plan[self.taken]
+        self.taken += 1
+        return collate(self.corpus, indices)
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches in the epoch that is under way."""
+        return len(self._plan)
+
+    def _plan_epoch(self) -> list[IntArray]:
+        """Shuffle pairs of equal lengths, cut, then shuffle the batches."""
+        random = np.random.Generator(np.random.Philox(key=[self.seed, self.epoch]))
+        shuffled = random.permutation(len(self.corpus))
+        batches = plan_batches(
+            self.corpus.src.lengths[shuffled], self.corpus.tgt.lengths[shuffled], self.max_tokens_per_batch
+        )
+        return [shuffled[batches[index]] for index in random.permutation(len(batches))]
+
+
+def fixed_batches(corpus: TokenisedCorpus, max_tokens_per_batch: int) -> Iterator[Batch]:
+    """Give every pair once, in no random order, as evaluation wants it."""
+    for indices in plan_batches(corpus.src.lengths, corpus.tgt.lengths, max_tokens_per_batch):
+        yield collate(corpus, indices)

@@ -1,0 +1,420 @@
+"""Section 3 of *Attention Is All You Need*, in the paper's order.
+
+Attention (3.2.1), several heads of it (3.2.2), the feed-forward network (3.3), embeddings (3.4), positions (3.5), then the
+layers and stacks (3.1) and the whole Transformer. Every mask has one polarity: True = may be attended. This file knows torch
+and ModelConfig and nothing else: no tokenizer, no files, no training.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tformer.config import ModelConfig
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Mix the values by how well their keys match each query (§3.2.1, Eq. 1): softmax(Q Kᵀ / √d_k) V.
+
+    This is the formula to read. The model runs torch's fused kernel for the same formula; tests hold the two equal.
+
+    Args:
+        query: [..., query, d_k] float.
+        key: [..., key, d_k] float.
+        value: [..., key, d_v] float.
+        attention_mask: broadcastable to [..., query, key] bool, True = may be attended; None: every key may be.
+
+    Returns:
+        The mixed values, [..., query, d_v] float, and the weights, [..., query, key] float: each row sums to 1, and a blocked
+        key has exactly 0.
+
+    Raises:
+        ValueError: a query has no visible key, so that its row has no softmax.
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    if attention_mask is not None:
+        if not attention_mask.any(dim=-1).all():
+            raise ValueError("attention_mask: expected at least one visible key (True) for every query, got a row of False")
+        # -inf before the softmax: exp(-inf) = 0, and the other weights still sum to 1
+        scores = scores.masked_fill(~attention_mask, -math.inf)
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights
+
+
+def fused_attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Compute the same formula in torch's fused kernel, which never keeps the weights.
+
+    Args:
+        query: [batch, heads, query, d_k] float.
+        key: [batch, heads, key, d_k] float.
+        value: [batch, heads, key, d_v] float.
+        attention_mask: broadcastable to [batch, heads, query, key] bool, True = may be attended; None: every key may be.
+
+    Returns:
+        [batch, heads, query, d_v] float.
+    """
+    if query.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask)
+    # on a CPU the kernel's backward pass is several times slower in bfloat16 than in float32
+    with torch.autocast("cpu", enabled=False):
+        return F.scaled_dot_product_attention(query.float(), key.float(), value.float(), attn_mask=attention_mask)
+
+
+class KeyValue(NamedTuple):
+    """Projected keys and values of one attention: [batch, heads, key, d_k] and [batch, heads, key, d_v] float."""
+
+    key: Tensor
+    value: Tensor
+
+
+class MultiHeadAttention(nn.Module):
+    """Attend with several heads at once (§3.2.2): Concat(head_1 … head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+
+    The h projections of each kind stand in one matrix side by side; as in the paper, they have no biases.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.num_heads = config.num_heads
+        self.w_q = nn.Linear(config.d_model, config.num_heads * config.head_key_width, bias=False)
+        self.w_k = nn.Linear(config.d_model, config.num_heads * config.head_key_width, bias=False)
+        self.w_v = nn.Linear(config.d_model, config.num_heads * config.head_value_width, bias=False)
+        self.w_o = nn.Linear(config.num_heads * config.head_value_width, config.d_model, bias=False)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Let every query position read the key positions it may see.
+
+        Args:
+            query: [batch, query, d_model] float.
+            key: [batch, key, d_model] float.
+            value: [batch, key, d_model] float.
+            attention_mask: broadcastable to [batch, heads, query, key] bool, True = may be attended; None: all may be.
+
+        Returns:
+            [batch, query, d_model] float.
+        """
+        return self.attend(query, self.project(key, value), attention_mask)
+
+    def project(self, key: Tensor, value: Tensor) -> KeyValue:
+        """Project keys and values, so that a decoder can keep them: [batch, key, d_model] → [batch, heads, key, d_k or d_v]."""
+        return KeyValue(self._split_heads(self.w_k(key)), self._split_heads(self.w_v(value)))
+
+    def attend(self, query: Tensor, key_value: KeyValue, attention_mask: Tensor | None) -> Tensor:
+        """Attend from [batch, query, d_model] to keys and values projected before, as `forward` does."""
+        heads = fused_attention(self._split_heads(self.w_q(query)), *key_value, attention_mask)
+        return self.w_o(heads.transpose(1, 2).flatten(2))
+
+    def weights(self, query: Tensor, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Give the attention weights that `forward` uses, by the readable formula: [batch, heads, query, key] float.
+
+        Takes `query`, `key` and `attention_mask` as `forward` does.
+
+        Raises:
+            ValueError: a query has no visible key.
+        """
+        projected = self.project(key, key)
+        return attention(self._split_heads(self.w_q(query)), *projected, attention_mask)[1]
+
+    def _split_heads(self, projected: Tensor) -> Tensor:
+        """[batch, position, heads · width] → [batch, heads, position, width]."""
+        return projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+class FeedForward(nn.Module):
+    """Transform each position by itself (§3.3, Eq. 2): max(0, x W_1 + b_1) W_2 + b_2."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.w_1 = nn.Linear(config.d_model, config.d_ff)
+        self.w_2 = nn.Linear(config.d_ff, config.d_model)
+        self.activation = F.gelu if config.activation == "gelu" else F.relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [batch, position, d_model] float → [batch, position, d_model] float."""
+        return self.w_2(self.activation(self.w_1(x)))
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """Compute the positional encodings (§3.5): PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same).
+
+    Returns:
+        [length, d_model] float32; sines in the even columns, cosines in the odd ones.
+    """
+    position = torch.arange(length, dtype=torch.float32).unsqueeze(1)
+    rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
+    return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
+
+
+class Embedding(nn.Module):
+    """Turn ids into vectors that know their position (§3.4, §3.5): Dropout(√d_model · E[id] + PE[pos]).
+
+    Args:
+        table: the embedding table, [vocab, d_model]; it is shared with the other stack and the output where they are tied.
+        config: sizes, kind of positions, dropout.
+    """
+
+    def __init__(self, table: nn.Embedding, config: ModelConfig) -> None:
+        super().__init__()
+        self.table = table
+        self.scale = math.sqrt(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.learned_positions: nn.Embedding | None = None
+        if config.positions == "learned":
+            self.learned_positions = nn.Embedding(config.max_positions, config.d_model)
+        self.sinusoids: Tensor
+        self.register_buffer("sinusoids", sinusoids(256, config.d_model), persistent=False)
+
+    def forward(self, ids: Tensor, first_position: int = 0) -> Tensor:
+        """Embed ids standing at `first_position` and after it.
+
+        Args:
+            ids: [batch, position] int64.
+            first_position: the position of the first column, counted from 0.
+
+        Returns:
+            [batch, position, d_model] float.
+
+        Raises:
+            ValueError: learned positions end before the last column; sinusoids never end.
+        """
+        end = first_position + ids.size(1)
+        return self.dropout(self.table(ids) * self.scale + self._positions(end)[first_position:end])
+
+    def _positions(self, end: int) -> Tensor:
+        if self.learned_positions is not None:
+            if end > self.learned_positions.num_embeddings:
+                raise ValueError(f"{end} positions asked for; model.max_positions is {self.learned_positions.num_embeddings}")
+            return self.learned_positions.weight
+        if end > self.sinusoids.size(0):
+            longer = max(end, 2 * self.sinusoids.size(0))
+            self.sinusoids = sinusoids(longer, self.sinusoids.size(1)).to(self.sinusoids)
+        return self.sinusoids
+
+
+class Residual(nn.Module):
+    """Carry x past one sub-layer (§3.1, §5.4): LayerNorm(x + Dropout(Sublayer(x))), the paper's post-norm.
+
+    With `norm_placement: pre` the norm stands before the sub-layer instead: x + Dropout(Sublayer(LayerNorm(x))). A caller
+    writes `residual.add(x, sublayer(residual.enter(x)))`.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.pre_norm = config.norm_placement == "pre"
+        self.norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def enter(self, x: Tensor) -> Tensor:
+        """Give what the sub-layer reads: x itself (post), or its norm (pre)."""
+        return self.norm(x) if self.pre_norm else x
+
+    def add(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
+        """Add what the sub-layer found to x, and normalise (post)."""
+        total = x + self.dropout(sublayer_output)
+        return total if self.pre_norm else self.norm(total)
+
+
+class EncoderLayer(nn.Module):
+    """One encoder layer (§3.1): self-attention, then the feed-forward network, each inside a residual connection."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config)
+        self.self_attention_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(self, x: Tensor, attention_mask: Tensor) -> Tensor:
+        """x: [batch, src_len, d_model] float; attention_mask: [batch, 1, 1, src_len] bool, True = may be attended."""
+        seen = self.self_attention_residual.enter(x)
+        x = self.self_attention_residual.add(x, self.self_attention(seen, seen, seen, attention_mask))
+        return self.feed_forward_residual.add(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+
+
+class LayerCache(NamedTuple):
+    """What one decoder layer keeps between steps: the memory's keys and values, and those of the prefix decoded so far."""
+
+    memory: KeyValue
+    prefix: KeyValue | None = None
+
+    def extended(self, new: KeyValue) -> "LayerCache":
+        """Give the cache with new positions behind the prefix."""
+        if self.prefix is None:
+            return LayerCache(self.memory, new)
+        key, value = (torch.cat((old, more), dim=2) for old, more in zip(self.prefix, new, strict=True))
+        return LayerCache(self.memory, KeyValue(key, value))
+
+    def select(self, rows: Tensor) -> "LayerCache":
+        """Give the cache of these rows, [new_rows] int64."""
+        memory = KeyValue(*(tensor.index_select(0, rows) for tensor in self.memory))
+        prefix = None if self.prefix is None else KeyValue(*(tensor.index_select(0, rows) for tensor in self.prefix))
+        return LayerCache(memory, prefix)
+
+
+class DecoderLayer(nn.Module):
+    """One decoder layer (§3.1): masked self-attention, attention over the encoder's output, the feed-forward network."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config)
+        self.self_attention_residual = Residual(config)
+        self.cross_attention = MultiHeadAttention(config)
+        self.cross_attention_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self, x: Tensor, cache: LayerCache, self_mask: Tensor, memory_mask: Tensor
+    ) -> tuple[Tensor, LayerCache]:
+        """Run the layer over new target positions, which follow those in the cache.
+
+        Args:
+            x: [batch, new_len, d_model] float.
+            cache: the memory's keys and values, and those of the positions before x.
+            self_mask: broadcastable to [batch, 1, new_len, prefix_len + new_len] bool, True = may be attended.
+            memory_mask: [batch, 1, 1, src_len] bool, True = may be attended.
+
+        Returns:
+            [batch, new_len, d_model] float, and the cache with x's positions in it.
+        """
+        seen = self.self_attention_residual.enter(x)
+        cache = cache.extended(self.self_attention.project(seen, seen))
+        assert cache.prefix is not None
+        x = self.self_attention_residual.add(x, self.self_attention.attend(seen, cache.prefix, self_mask))
+        seen = self.cross_attention_residual.enter(x)
+        x = self.cross_attention_residual.add(x, self.cross_attention.attend(seen, cache.memory, memory_mask))
+        x = self.feed_forward_residual.add(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+        return x, cache
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """What decoding carries from one step to the next.
+
+    Attributes:
+        layers: one cache a decoder layer.
+        memory_mask: [rows, 1, 1, src_len] bool, True = real source piece, may be attended.
+        prefix_length: target positions decoded so far.
+    """
+
+    layers: list[LayerCache]
+    memory_mask: Tensor
+    prefix_length: int = 0
+
+    def select(self, rows: Tensor) -> "DecoderState":
+        """Give the state of these rows in this order; rows: [new_rows] int64, repeats allowed."""
+        return DecoderState(
+            [layer.select(rows) for layer in self.layers], self.memory_mask.index_select(0, rows), self.prefix_length
+        )
+
+
+def causal_mask(prefix_length: int, new_length: int, device: torch.device) -> Tensor:
+    """Let each new position see the prefix, itself and what stands before it (§3.2.3): [query, key] bool, True = may see."""
+    queries = torch.arange(prefix_length, prefix_length + new_length, device=device).unsqueeze(1)
+    return torch.arange(prefix_length + new_length, device=device) <= queries
+
+
+class Transformer(nn.Module):
+    """The encoder–decoder model (§3.1, Figure 1).
+
+    Args:
+        config: sizes and options; the defaults of `configs/paper/base.yaml` are the paper's.
+        vocab_size: rows of the embedding table, shared by both languages.
+    """
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.config = config
+        target_table = nn.Embedding(vocab_size, config.d_model)
+        source_table = target_table if config.tie_embeddings == "all" else nn.Embedding(vocab_size, config.d_model)
+        self.source_embedding = Embedding(source_table, config)
+        self.target_embedding = Embedding(target_table, config)
+        self.encoder_layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
+        self.decoder_layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
+        pre_norm = config.norm_placement == "pre"  # there each stack leaves its last sum unnormalised
+        self.encoder_norm = nn.LayerNorm(config.d_model) if pre_norm else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(config.d_model) if pre_norm else nn.Identity()
+        self.output = nn.Linear(config.d_model, vocab_size, bias=False)
+        if config.tie_embeddings != "none":
+            self.output.weight = target_table.weight
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the first weights: Xavier for projections, and embeddings that √d_model brings to unit variance."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        # after the projections: a tied output is an embedding first
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+
+    def forward(
+        self, src: Tensor, tgt_in: Tensor, src_padding_mask: Tensor, tgt_padding_mask: Tensor | None = None
+    ) -> Tensor:
+        """Score the next piece at every target position, as training does (§3.1).
+
+        Args:
+            src: [batch, src_len] int64, each row ending in EOS, then PAD.
+            tgt_in: [batch, tgt_len] int64: BOS + y, then PAD.
+            src_padding_mask: [batch, src_len] bool, True = real token, may be attended.
+            tgt_padding_mask: [batch, tgt_len] bool, True = real token, may be attended; None: all are.
+
+        Returns:
+            logits: [batch, tgt_len, vocab] float.
+        """
+        state = self.start(self.encode(src, src_padding_mask), src_padding_mask)
+        return self.decode(tgt_in, state, tgt_padding_mask)[0]
+
+    def encode(self, src: Tensor, src_padding_mask: Tensor) -> Tensor:
+        """Read the source, once: src and src_padding_mask as in `forward` → memory: [batch, src_len, d_model] float."""
+        attention_mask = src_padding_mask[:, None, None, :]
+        x = self.source_embedding(src)
+        for layer in self.encoder_layers:
+            x = layer(x, attention_mask)
+        return self.encoder_norm(x)
+
+    def start(self, memory: Tensor, src_padding_mask: Tensor) -> DecoderState:
+        """Make the state before the first target position; the memory's keys and values are projected here, once.
+
+        Args:
+            memory: [batch, src_len, d_model] float.
+            src_padding_mask: [batch, src_len] bool, True = real token, may be attended.
+        """
+        caches = [LayerCache(layer.cross_attention.project(memory, memory)) for layer in self.decoder_layers]
+        return DecoderState(caches, src_padding_mask[:, None, None, :])
+
+    def decode(
+        self, tgt_in: Tensor, state: DecoderState, tgt_padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, DecoderState]:
+        """Score the next piece after each new target position; a full pass is this from an empty prefix.
+
+        Causality is seen to here, so that no caller can forget it.
+
+        Args:
+            tgt_in: [batch, new_len] int64, the positions behind the state's prefix.
+            state: from `start`, or from the last `decode`.
+            tgt_padding_mask: [batch, prefix_len + new_len] bool, True = real token, may be attended; None: all are.
+
+        Returns:
+            logits: [batch, new_len, vocab] float, and the state with the new positions in it.
+        """
+        self_mask = causal_mask(state.prefix_length, tgt_in.size(1), tgt_in.device)[None, None]
+        if tgt_padding_mask is not None:
+            self_mask = self_mask & tgt_padding_mask[:, None, None, :]
+        x = self.target_embedding(tgt_in, state.prefix_length)
+        caches = []
+        for layer, cache in zip(self.decoder_layers, state.layers, strict=True):
+            x, extended = layer(x, cache, self_mask, state.memory_mask)
+            caches.append(extended)
+        logits = self.output(self.decoder_norm(x))
+        return logits, DecoderState(caches, state.memory_mask, state.prefix_length + tgt_in.size(1))
+
+    def num_parameters(self) -> int:
+        """Count the trainable numbers; tied matrices count once."""
+        return sum(parameter.numel() for parameter in self.parameters())

@@ -1,0 +1,181 @@
+"""The machine a run finds itself on: device, precision, threads, memory allocator, seeds. Each choice says its reason."""
+
+import contextlib
+import ctypes
+import os
+import platform
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+
+from tformer.errors import ConfigError
+
+# torch.cpu.get_capabilities() names processor features that make bfloat16 products faster than float32 ones
+_FAST_BF16_FEATURES = ("amx_bf16", "avx512_bf16", "bf16")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Where and how a run computes.
+
+    Attributes:
+        device: where tensors live.
+        precision: "fp32", or "bf16" for matrix products in bfloat16 under autocast; weights and sums stay float32.
+        threads: CPU threads of one operation.
+        reasons: one line that says what was chosen, and why.
+    """
+
+    device: torch.device
+    precision: str
+    threads: int
+    reasons: str
+
+    def autocast(self) -> contextlib.AbstractContextManager[object]:
+        """Give the context that training's forward pass runs in."""
+        if self.precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+
+def prepare(device: str, precision: str, threads: int | str) -> Runtime:
+    """Choose device, precision and threads where the settings say auto, and set them up for this process.
+
+    Args:
+        device: "auto", or what torch calls a device.
+        precision: "auto", "fp32" or "bf16".
+        threads: "auto", or the number of CPU threads.
+
+    Raises:
+        ConfigError: a device that this machine does not have.
+    """
+    keep_freed_memory()
+    chosen_device, device_reason = _choose_device(device)
+    chosen_precision, precision_reason = _choose_precision(precision, chosen_device)
+    if threads != "auto":
+        torch.set_num_threads(int(threads))
+    threads_reason = "one a core" if threads == "auto" else "as set"
+    reasons = (
+        f"device {chosen_device} ({device_reason}), precision {chosen_precision} ({precision_reason}), "
+        f"threads {torch.get_num_threads()} ({threads_reason})"
+    )
+    return Runtime(chosen_device, chosen_precision, torch.get_num_threads(), reasons)
+
+
+def _choose_device(device: str) -> tuple[torch.device, str]:
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda"), torch.cuda.get_device_name()
+        if torch.backends.mps.is_available():
+            return torch.device("mps"), "Apple GPU"
+        return torch.device("cpu"), "no GPU found"
+    chosen = torch.device(device)
+    present = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available() and (chosen.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not present[chosen.type]:
+        raise ConfigError(f"device: this machine has no {device!r}; use `device: auto`, or --device cpu")
+    return chosen, "as set"
+
+
+def _choose_precision(precision: str, device: torch.device) -> tuple[str, str]:
+    if precision != "auto":
+        return precision, "as set"
+    if device.type == "cuda":
+        fast, what = torch.cuda.is_bf16_supported(including_emulation=False), "this GPU"
+    elif device.type == "cpu":
+        capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # newer than the oldest torch that tformer runs on
+        fast, what = any(capabilities.get(feature) for feature in _FAST_BF16_FEATURES), "this CPU"
+    else:
+        fast, what = False, "this device"
+    if fast:
+        return "bf16", f"{what} multiplies bfloat16 faster"
+    return "fp32", f"{what} has no fast bfloat16"
+
+
+def keep_freed_memory() -> None:
+    """Keep the C library from handing large blocks back to the kernel at every free.
+
+    Each training step frees and takes the same large tensors again; with glibc's defaults, every one of them comes back as
+    fresh pages, and the page faults cost more than many of the operations. Does nothing where the C library is not glibc.
+    """
+    if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
+        return
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD in malloc.h
+    libc = ctypes.CDLL(None)
+    libc.mallopt(mmap_threshold, 32 * 2**20)  # the largest that glibc takes
+    libc.mallopt(trim_threshold, 2**31 - 1)
+
+
+class Interrupted(Exception):  # noqa: N818 - it is no error: the run was asked to end, and has
+    """A signal ended the run after everything was saved.
+
+    Attributes:
+        exit_code: 128 + the signal's number, as shells have it.
+    """
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal.Signals(signal_number).name)
+        self.exit_code = 128 + signal_number
+
+
+class StopSignals:
+    """While this context is open, SIGINT, SIGTERM and SIGHUP are noted instead of obeyed; a second one quits at once.
+
+    Attributes:
+        received: the signal's number, or None.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._former: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is threading.main_thread():  # only there may handlers be set
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+                if number := getattr(signal, name, None):
+                    self._former[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+
+    def raise_received(self) -> NoReturn:
+        """Raise what a noted signal means.
+
+        Raises:
+            Interrupted: always.
+        """
+        assert self.received is not None
+        raise Interrupted(self.received)
+
+    def _note(self, number: int, frame: object) -> None:
+        if self.received is not None:
+            os._exit(128 + number)  # checkpoints appear whole or not at all, so nothing can be harmed
+        self.received = number
+
+
+def describe_machine() -> dict[str, object]:
+    """Give the facts that a number needs beside it: processor, cores, system, Python and torch."""
+    return {
+        "platform": platform.platform(),
+        "processor": _processor_name(),
+        "cores": os.cpu_count(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def _processor_name() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
+        for line in cpuinfo:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,339 @@
+"""The training loop (the paper, §5): Adam, warm-up, label smoothing; validate, save, stop, and take up again exactly.
+
+Validation is a callable handed in, so training knows nothing of decoding. With the same seed and the same settings a run on a
+CPU is repeated digit by digit, and one that was stopped and resumed is the one that was not.
+"""
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tformer.config import TrainingConfig
+from tformer.data.batching import Batch, BatchStream
+from tformer.errors import TformerError
+from tformer.model import Transformer
+from tformer.progress import TrainingProgress, say
+from tformer.runtime import Runtime, StopSignals
+from tformer.training.checkpoint import ModelFolder
+from tformer.training.loss import LossSum, sequence_loss
+from tformer.training.schedule import learning_rate
+
+_FLUSH_EVERY_STEPS = 10  # how often losses leave the device: each transfer waits for it
+_TIMED_STEPS = 50  # updates after which `max_minutes` is turned into steps
+_TRAINING_SHARE = 0.9  # of `max_minutes`; validation has the rest
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What the model is worth on the validation set, unsmoothed.
+
+    Attributes:
+        nll: negative log-likelihood in nats a token, the right prefix given.
+        perplexity: exp(nll).
+        bleu: sacreBLEU of greedily decoded text.
+        samples: a few (source, reference, hypothesis).
+    """
+
+    nll: float
+    perplexity: float
+    bleu: float
+    samples: Sequence[tuple[str, str, str]]
+
+
+@dataclass
+class TrainerState:
+    """All of a run that is not in the weights, the optimizer or a random stream.
+
+    Attributes:
+        step: optimizer updates done.
+        last_step: where the run ends and a decaying schedule reaches 0; 0 until `max_minutes` has been turned into steps.
+        epoch: of the batch order, counted from 0.
+        taken: batches used of that epoch.
+        best_score: `training.best_metric` at its best, higher is better (nll negated); None before the first validation.
+        best_step: the step it was reached at.
+        validations_since_best: what `training.patience` counts.
+        elapsed_seconds: of training and validating.
+        metrics_bytes: length of metrics.jsonl up to here; lines past it belong to steps that are done again on resume.
+    """
+
+    step: int = 0
+    last_step: int = 0
+    epoch: int = 0
+    taken: int = 0
+    best_score: float | None = None
+    best_step: int = 0
+    validations_since_best: int = 0
+    elapsed_seconds: float = 0.0
+    metrics_bytes: int = 0
+
+
+def train_step(
+    model: Transformer, batches: Sequence[Batch], optimizer: torch.optim.Optimizer, config: TrainingConfig, runtime: Runtime
+) -> LossSum:
+    """Make one update from a window of batches; losses are divided by the tokens of all of them together.
+
+    Args:
+        model: in training mode.
+        batches: the micro-steps of this update, on the model's device.
+        optimizer: with this step's learning rate set.
+        config: label smoothing and clipping.
+        runtime: the precision of the forward pass.
+
+    Returns:
+        The sums over all batches, without gradients.
+    """
+    num_tokens = sum(batch.num_tokens for batch in batches)
+    loss, nll = torch.zeros((), device=runtime.device), torch.zeros((), device=runtime.device)
+    for batch in batches:
+        with runtime.autocast():
+            logits = model(batch.src, batch.tgt_in, batch.src_padding_mask, batch.tgt_padding_mask)
+        sums = sequence_loss(logits, batch.tgt_out, batch.num_tokens, config.label_smoothing)
+        (sums.loss / num_tokens).backward()  # type: ignore[no-untyped-call]
+        loss, nll = loss + sums.loss.detach(), nll + sums.nll
+    if config.clip_norm is not None:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return LossSum(loss, nll, num_tokens)
+
+
+class Trainer:
+    """One run, from its first step or from a checkpoint to its end.
+
+    Args:
+        model: on the runtime's device.
+        stream: training batches.
+        config: the settings under `training`.
+        runtime: device and precision.
+        folder: where checkpoints and metrics go.
+        validate: measures the model as it is; None where there is no validation set.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        stream: BatchStream,
+        config: TrainingConfig,
+        runtime: Runtime,
+        folder: ModelFolder,
+        validate: Callable[[], Validation] | None,
+    ) -> None:
+        self.model = model
+        self.stream = stream
+        self.config = config
+        self.runtime = runtime
+        self.folder = folder
+        self.validate = validate
+        self.state = TrainerState(last_step=0 if config.max_minutes else config.max_steps)
+        self.optimizer = torch.optim.Adam(
+            model.parameters(),
+            betas=(config.adam_beta_1, config.adam_beta_2),
+            eps=config.adam_epsilon,
+            fused=runtime.device.type in ("cpu", "cuda"),
+        )
+        self._unlogged: list[tuple[int, LossSum, float]] = []
+
+    def resume(self, checkpoint: dict[str, Any]) -> None:
+        """Take up the run where `_save` left it; the weights have been loaded into the model already."""
+        self.optimizer.load_state_dict(checkpoint["optimizer"])
+        self.state = TrainerState(**checkpoint["state"])
+        if not self.config.max_minutes:
+            self.state.last_step = self.config.max_steps
+        self.stream.seek(self.state.epoch, self.state.taken)
+        torch.set_rng_state(checkpoint["cpu_random"])
+        if self.runtime.device.type == "cuda" and checkpoint["cuda_random"] is not None:
+            torch.cuda.set_rng_state(checkpoint["cuda_random"])
+        with self.folder.metrics.open("r+b") as metrics:
+            metrics.truncate(self.state.metrics_bytes)
+        if self.state.best_step:
+            self.folder.point("best", self.state.best_step)
+
+    def train(self) -> str:
+        """Run to the end, or to a signal; either way everything is saved.
+
+        Returns:
+            Why the run ended, for a person.
+
+        Raises:
+            TformerError: the loss is no longer a number; nothing of that has been saved.
+            Interrupted: a signal asked for the end; the run has been saved.
+        """
+        state, config = self.state, self.config
+        progress = TrainingProgress(state.last_step or config.max_steps, state.step)
+        self._progress, self._started, self._elapsed_before = progress, time.monotonic(), state.elapsed_seconds
+        self._window_started, self._first_step = self._started, state.step
+        self.model.train()
+        try:
+            with StopSignals() as signals:
+                while (ending := self._ending()) is None and not signals.received:
+                    self._step()
+                if ending is None:
+                    self._save()
+            if ending is None:
+                signals.raise_received()
+            self._finish()
+            return ending
+        finally:
+            progress.close()
+
+    def _step(self) -> None:
+        """Make one update, and what is due after it."""
+        state, config = self.state, self.config
+        state.step += 1
+        rate = learning_rate(state.step, config, self.model.config.d_model, state.last_step or config.max_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        batches = [next(self.stream).to(self.runtime.device) for _ in range(config.accumulate_batches)]
+        sums = train_step(self.model, batches, self.optimizer, config, self.runtime)
+        self._unlogged.append((state.step, sums, rate))
+        if len(self._unlogged) == _FLUSH_EVERY_STEPS:
+            self._log()
+        if not state.last_step and state.step >= self._first_step + _TIMED_STEPS:
+            self._fix_last_step()
+        improved = False
+        if self.validate and state.step % config.validate_every_steps == 0:
+            improved = self._validate()
+        if improved or state.step % config.save_every_steps == 0:
+            self._save()
+
+    def _ending(self) -> str | None:
+        """Say why the run is over, or None while it is not."""
+        state, config = self.state, self.config
+        if config.patience and state.validations_since_best >= config.patience:
+            return (
+                f"stopped at step {state.step}: {config.patience} validations without a better {config.best_metric} "
+                f"than at step {state.best_step}"
+            )
+        if config.max_minutes and self._elapsed() >= config.max_minutes * 60:
+            return f"stopped at step {state.step}: {config.max_minutes:g} minutes are over"
+        if state.step >= (state.last_step or config.max_steps):
+            return f"finished step {state.step} of {state.last_step or config.max_steps}"
+        return None
+
+    def _elapsed(self) -> float:
+        return self._elapsed_before + time.monotonic() - self._started
+
+    def _fix_last_step(self) -> None:
+        """Turn `max_minutes` into steps, once, by the pace so far: schedules depend on steps only."""
+        seconds_a_step = (time.monotonic() - self._started) / (self.state.step - self._first_step)
+        steps = int(_TRAINING_SHARE * self.config.max_minutes * 60 / seconds_a_step)  # type: ignore[operator]
+        self.state.last_step = max(self.state.step, self.config.warmup_steps + 1, min(steps, self.config.max_steps))
+        self._progress.set_total(self.state.last_step)
+        say(
+            f"{seconds_a_step * 1000:.0f} ms a step: {self.config.max_minutes:g} minutes allow {self.state.last_step} steps; "
+            "the schedule ends there"
+        )
+
+    def _log(self) -> None:
+        """Bring the losses over from the device, refuse what is not a number, and write a metrics line for each step."""
+        if not self._unlogged:
+            return
+        seconds = time.monotonic() - self._window_started
+        tokens_per_second = sum(sums.num_tokens for _, sums, _ in self._unlogged) / seconds
+        values = torch.stack([torch.stack((sums.loss, sums.nll)) for _, sums, _ in self._unlogged]).tolist()
+        for (step, sums, rate), (loss, nll) in zip(self._unlogged, values, strict=True):
+            if loss != loss or loss == float("inf"):
+                raise TformerError(
+                    f"step {step}: the loss is {loss}; nothing of this has been saved. Resume from the last checkpoint with a "
+                    "lower training.learning_rate, a longer training.warmup_steps, training.clip_norm: 1.0, or precision: fp32"
+                )
+            self._write_metrics(
+                step=step,
+                split="train",
+                loss=loss / sums.num_tokens,
+                nll=nll / sums.num_tokens,
+                learning_rate=rate,
+                tokens_per_second=tokens_per_second,
+                elapsed_seconds=self._elapsed(),
+            )
+        self._progress.update(step, loss / sums.num_tokens, tokens_per_second, rate)
+        self._unlogged.clear()
+        self._window_started = time.monotonic()
+
+    def _write_metrics(self, **fields: float | str) -> None:
+        with self.folder.metrics.open("ab") as metrics:
+            metrics.write(json.dumps(fields).encode() + b"\n")
+
+    def _validate(self) -> bool:
+        """Measure, report, and count towards patience; tell whether this is the best so far."""
+        self._log()
+        result, score = self._measure()
+        state = self.state
+        better = state.best_score is None or score > state.best_score
+        # a model that has said nothing right yet is not failing to improve
+        warming = self.config.best_metric == "bleu" and score == 0.0
+        if better:
+            state.best_score, state.best_step, state.validations_since_best = score, state.step, 0
+        elif not warming:
+            state.validations_since_best += 1
+        standing = "best so far" if better else f"best was step {state.best_step}"
+        say(
+            f"step {state.step} · validation: nll {result.nll:.3f} · perplexity {result.perplexity:.2f} · "
+            f"BLEU {result.bleu:.1f} greedy · {standing}"
+        )
+        for source, reference, hypothesis in result.samples:
+            say(f"    source     {source}\n    reference  {reference}\n    hypothesis {hypothesis}")
+        return better
+
+    def _measure(self) -> tuple[Validation, float]:
+        assert self.validate is not None
+        self.model.eval()
+        result = self.validate()
+        self.model.train()
+        self._write_metrics(
+            step=self.state.step,
+            split="validation",
+            nll=result.nll,
+            perplexity=result.perplexity,
+            bleu=result.bleu,
+            elapsed_seconds=self._elapsed(),
+        )
+        self._window_started = time.monotonic()
+        return result, result.bleu if self.config.best_metric == "bleu" else -result.nll
+
+    def _save(self) -> None:
+        """Save all that the run needs to go on exactly, then remove what nobody needs any more."""
+        self._log()
+        state = self.state
+        state.epoch, state.taken = self.stream.epoch, self.stream.taken
+        state.elapsed_seconds = self._elapsed()
+        state.metrics_bytes = self.folder.metrics.stat().st_size if self.folder.metrics.exists() else 0
+        cuda = self.runtime.device.type == "cuda"
+        self.folder.save(
+            state.step,
+            self.model,
+            {
+                "state": dataclasses.asdict(state),
+                "optimizer": self.optimizer.state_dict(),
+                "cpu_random": torch.get_rng_state(),
+                "cuda_random": torch.cuda.get_rng_state() if cuda else None,
+            },
+        )
+        if state.best_step == state.step:
+            self.folder.point("best", state.step)
+        self.folder.prune(keep=[state.step, state.best_step, *self._steps_to_average()])
+
+    def _steps_to_average(self) -> list[int]:
+        """Give the last N saves of the regular rhythm, and the run's end, however often it was stopped between them."""
+        every = self.config.save_every_steps
+        steps = [step for step in self.folder.steps() if step % every == 0 or step == self.state.step]
+        return steps[-self.config.average_last :]
+
+    def _finish(self) -> None:
+        """Save the end, measure it where no validation was due, and average (§6.1)."""
+        state = self.state
+        if not self.folder.checkpoint(state.step).is_dir():
+            self._save()
+        if self.validate and state.step % self.config.validate_every_steps:
+            result, _ = self._measure()  # for the record: whether a run ends here or goes on must not change what is best
+            say(f"step {state.step} · validation: perplexity {result.perplexity:.2f} · BLEU {result.bleu:.1f} greedy")
+        if self.config.average_last > 1:
+            steps = self._steps_to_average()
+            self.folder.average(steps)
+            say(f"averaged the last {len(steps)} checkpoints (steps {steps[0]} to {steps[-1]})")
