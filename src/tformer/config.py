@@ -1,0 +1,569 @@
+"""Every setting there is: the schema, and the way from YAML files and --set to one checked `Config`.
+
+Settings are gathered under flat paths such as `("training", "max_steps")`, each with its origin, so that later sources simply replace
+earlier ones (schema defaults < `extends` < file < `--set`) and every fault can name its file and line. All faults are reported together.
+"""
+
+import difflib
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from ruamel.yaml import YAML
+from ruamel.yaml.composer import ComposerError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from tformer.errors import ConfigError
+
+# ---- The schema ----
+
+
+def _integral(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# Each description completes the sentence "this setting must be …".
+Count = Annotated[int, BeforeValidator(_integral), Field(ge=1, description="a whole number of at least 1")]
+CountOrZero = Annotated[int, BeforeValidator(_integral), Field(ge=0, description="a whole number of at least 0")]
+Seed = Annotated[
+    int, BeforeValidator(_integral), Field(ge=0, lt=2**63, description="a whole number from 0 to 2^63 - 1")
+]
+Fraction = Annotated[float, Field(ge=0, lt=1, description="a number from 0 to below 1")]
+Positive = Annotated[float, Field(gt=0, description="a number above 0")]
+NotNegative = Annotated[float, Field(ge=0, description="a number of at least 0")]
+Flag = Annotated[bool, Field(description="true or false")]
+Text = Annotated[str, Field(min_length=1, description="text, in quotes where it looks like something else")]
+Device = Annotated[
+    str, Field(pattern=r"^(auto|cpu|cuda|cuda:[0-9]+|mps)$", description="auto, cpu, cuda, cuda:N or mps")
+]
+Folder = Annotated[Path, Field(description="the path of a folder")]
+
+
+class _Conflict(ValueError):  # noqa: N818 (it never reaches a caller under this name)
+    """Settings that are valid one by one and cannot stand together: the paths of those involved, and a message, for each fault."""
+
+    def __init__(self, *faults: tuple[tuple[str, ...], str]) -> None:
+        super().__init__("; ".join(message for _, message in faults))
+        self.faults = faults
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class FilePair(_Settings):
+    """Two text files, line by line each other's translation."""
+
+    source: Path
+    target: Path
+
+
+class TsvFile(_Settings):
+    """A text file whose lines are source, tab, target."""
+
+    tsv: Path
+
+
+class JsonlFile(_Settings):
+    """A text file with one JSON object a line."""
+
+    jsonl: Path
+
+
+class ParquetFile(_Settings):
+    """A Parquet file."""
+
+    parquet: Path
+
+
+class HubSplit(_Settings):
+    """One split of a data set on the Hugging Face hub; `name` is what the hub calls its configuration."""
+
+    hub: Text
+    name: Text | None = None
+    split: Text
+
+
+_SHAPES = "toy, {source: FILE, target: FILE}, {tsv: FILE}, {jsonl: FILE}, {parquet: FILE} or {hub: NAME, split: SPLIT}"
+Source = Literal["toy"] | FilePair | TsvFile | JsonlFile | ParquetFile | HubSplit
+Corpus = Annotated[Source, Field(description=_SHAPES)]
+CorpusOrNone = Annotated[Source | None, Field(description=f"{_SHAPES}, or null")]
+
+
+class DataConfig(_Settings):
+    """The corpus, and how long its sentences may be."""
+
+    source_lang: Text = "en"
+    target_lang: Text = "fr"
+    folder: Folder | None = None
+    train: Corpus = "toy"
+    validation: CorpusOrNone = "toy"
+    test: CorpusOrNone = "toy"
+    max_length: Count = 256
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_toy_to_itself(cls, data: Any) -> Any:
+        """Whoever trains on a corpus of their own does not mean the built-in one in the other splits."""
+        if not isinstance(data, dict) or data.get("train", "toy") == "toy":
+            return data
+        return data | {split: None for split in ("validation", "test") if data.get(split, "toy") == "toy"}
+
+
+class TokenizerConfig(_Settings):
+    """The subword vocabulary that both languages share."""
+
+    algorithm: Literal["bpe", "unigram"] = "bpe"
+    vocab_size: Count = 1000
+    normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
+    byte_fallback: Flag = True
+
+
+class ModelConfig(_Settings):
+    """The Transformer's sizes and variants (Section 3 of the paper)."""
+
+    d_model: Count = 128
+    d_ff: Count = 512
+    num_heads: Count = 4
+    d_k: Count | None = None
+    d_v: Count | None = None
+    num_encoder_layers: Count = 3
+    num_decoder_layers: Count = 3
+    dropout: Fraction = 0.1
+    norm_placement: Literal["post", "pre"] = "post"
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    max_positions: Count = 512
+    activation: Literal["relu", "gelu"] = "relu"
+    tie_embeddings: Literal["all", "decoder", "none"] = "all"
+
+    @property
+    def head_key_width(self) -> int:
+        """The width of one head's queries and keys: d_k, or d_model / num_heads where d_k is not given."""
+        return self.d_model // self.num_heads if self.d_k is None else self.d_k
+
+    @property
+    def head_value_width(self) -> int:
+        """The width of one head's values: d_v, or d_model / num_heads where d_v is not given."""
+        return self.d_model // self.num_heads if self.d_v is None else self.d_v
+
+    @model_validator(mode="after")
+    def _check_widths(self) -> "ModelConfig":
+        faults = []
+        if self.d_model % self.num_heads and (self.d_k is None or self.d_v is None):
+            message = f"model.d_model, {self.d_model}, must be a multiple of model.num_heads, {self.num_heads}"
+            faults.append(
+                (("model.d_model", "model.num_heads"), f"{message}, unless model.d_k and model.d_v are both given")
+            )
+        if self.d_model % 2 and self.positions == "sinusoidal":
+            message = f"model.d_model, {self.d_model}, must be even where model.positions is sinusoidal (a sine and a cosine each)"
+            faults.append((("model.d_model", "model.positions"), message))
+        if faults:
+            raise _Conflict(*faults)
+        return self
+
+
+class TrainingConfig(_Settings):
+    """The optimisation (Section 5 of the paper), and when to validate, save and stop."""
+
+    max_steps: Count = 4000
+    max_minutes: Positive | None = None
+    max_tokens_per_batch: Count = 1024
+    accumulate_batches: Count = 1
+    schedule: Literal["paper", "linear", "cosine"] = "paper"
+    learning_rate: Positive | None = None
+    warmup_steps: Count = 400
+    adam_beta_1: Fraction = 0.9
+    adam_beta_2: Fraction = 0.98
+    adam_epsilon: Positive = 1e-9
+    label_smoothing: Fraction = 0.1
+    clip_norm: Positive | None = None
+    validate_every_steps: Count = 500
+    save_every_steps: Count = 500
+    patience: Count | None = None
+    best_metric: Literal["bleu", "nll"] = "bleu"
+    average_last: Count = 5
+
+    @model_validator(mode="after")
+    def _check_schedule(self) -> "TrainingConfig":
+        if self.schedule != "paper" and self.warmup_steps > self.max_steps:
+            message = f"training.warmup_steps, {self.warmup_steps}, must not pass training.max_steps, {self.max_steps}"
+            keys = ("training.warmup_steps", "training.max_steps", "training.schedule")
+            raise _Conflict((keys, f"{message}, where training.schedule is {self.schedule}"))
+        return self
+
+
+class DecodingConfig(_Settings):
+    """The search for a translation (Section 6.1 of the paper)."""
+
+    beam_size: Count = 4
+    length_penalty: NotNegative = 0.6
+    max_extra_tokens: CountOrZero = 50
+    max_length: Count | None = None
+
+
+class Config(_Settings):
+    """All settings of a run."""
+
+    seed: Seed = 1
+    device: Device = "auto"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    threads: Literal["auto"] | Count = "auto"
+    data: DataConfig = DataConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    decoding: DecodingConfig = DecodingConfig()
+
+    @model_validator(mode="after")
+    def _check_positions(self) -> "Config":
+        if self.model.positions == "learned" and self.model.max_positions < self.data.max_length:
+            message = (
+                f"model.max_positions, {self.model.max_positions}, must reach data.max_length, {self.data.max_length}"
+            )
+            keys = ("model.max_positions", "data.max_length", "model.positions")
+            raise _Conflict((keys, f"{message}, where model.positions is learned"))
+        return self
+
+
+_SECTIONS: dict[str, type[BaseModel]] = {
+    name: field.annotation
+    for name, field in Config.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+}
+_SPLITS = ("data.train", "data.validation", "data.test")
+_SOURCE_KEYS = ("source", "target", "tsv", "jsonl", "parquet", "hub", "name", "split")
+_FILE_KEYS = _SOURCE_KEYS[:5]
+_KNOWN = (
+    *Config.model_fields,
+    *(f"{section}.{key}" for section, schema in _SECTIONS.items() for key in schema.model_fields),
+    *(f"{split}.{key}" for split in _SPLITS for key in _SOURCE_KEYS),
+)
+
+# ---- From files and --set to values with an origin ----
+
+
+@dataclass(frozen=True, order=True)
+class _Origin:
+    """Who wrote a setting: a line of a file, or a --set (line 0). Of two, the greater wins. Relative paths start from `folder`."""
+
+    rank: int
+    line: int
+    label: str
+    folder: Path
+
+    def at(self, key: Node) -> "_Origin":
+        return replace(self, line=key.start_mark.line + 1) if self.line else self
+
+    def __str__(self) -> str:
+        return f"{self.label}:{self.line}" if self.line else self.label
+
+
+class _Draft:
+    """Settings on their way to a `Config`: values and origins by dotted path, and the faults found so far."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.origins: dict[str, _Origin] = {}
+        self.faults: list[tuple[_Origin, str]] = []
+
+    def drop(self, path: str) -> None:
+        """Forgets a setting and whatever stands inside it."""
+        for table in (self.values, self.origins):
+            for key in [key for key in table if key == path or key.startswith(f"{path}.")]:
+                del table[key]
+
+    def assign(self, path: str, node: Node, origin: _Origin, merge: bool = False) -> None:
+        """Writes a YAML value. A mapping replaces the old value whole, unless it is a section that is to be merged."""
+        if not merge:
+            self.drop(path)
+        self.origins[path] = origin
+        if isinstance(node, MappingNode) and (node.value or path in _SECTIONS) and path.count(".") < 3:
+            for key, key_origin, value in self.entries(node, origin, f"{path}."):
+                self.assign(f"{path}.{key}", value, key_origin)
+        elif not isinstance(node, ScalarNode):
+            self.values[path] = {} if isinstance(node, MappingNode) else []
+        else:
+            try:
+                value = node.value if str(node.tag).endswith(":timestamp") else _SCALARS.construct_object(node)
+            except (YAMLError, ValueError):
+                self.faults.append(
+                    (origin, f"{path} has a value that YAML does not define, {node.value!r}; put text in quotes")
+                )
+                return
+            if value is not None or path not in _SECTIONS:  # a section may have all its lines commented out
+                self.values[path] = value
+
+    def entries(self, mapping: MappingNode, origin: _Origin, prefix: str = "") -> Iterator[tuple[str, _Origin, Node]]:
+        """The keys of a mapping, each with its origin and value; a key given twice or in a form of its own is a fault."""
+        lines: dict[str, int] = {}
+        for key, value in mapping.value:
+            here, name = origin.at(key), str(key.value)
+            if not isinstance(key, ScalarNode) or "." in name or not name:
+                self.faults.append(
+                    (
+                        here,
+                        f"{prefix}{name} cannot be a key: a key is one name, what stands inside goes one level deeper",
+                    )
+                )
+            elif name in lines:
+                message = f"{prefix}{name} is given twice, first on line {lines[name]}, again from column {key.start_mark.column + 1}"
+                self.faults.append((here, f"{message}; keep one"))
+            else:
+                lines[name] = key.start_mark.line + 1
+                yield name, here, value
+
+    def nested(self) -> dict[str, Any]:
+        """The values as nested mappings."""
+        tree: dict[str, Any] = {}
+        for path, value in self.values.items():
+            *parents, name = path.split(".")
+            branch = tree
+            for parent in parents:
+                branch = branch.setdefault(parent, {})
+            branch[name] = value
+        return tree
+
+
+_SCALARS = YAML(typ="safe", pure=True).constructor
+
+
+def _compose(text: str, origin: _Origin) -> Node | None:
+    try:
+        node: Node | None = YAML(typ="safe", pure=True).compose(text)
+        return node
+    except MarkedYAMLError as error:
+        mark: Any = error.problem_mark or error.context_mark
+        line, column, problem = mark.line + 1, mark.column + 1, f"not YAML: {error.problem}"
+        if isinstance(error, ComposerError) and "single document" in str(error.context):
+            problem = "a second document starts here; take out the '...' or '---' above it"
+        elif r"'\t'" in problem:
+            problem = "a tab cannot indent a line; use spaces"
+    except YAMLError as error:
+        before = text[: getattr(error, "position", 0)]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        problem = "a character that cannot be printed; take it out"
+    raise ConfigError(f"{origin.label}:{line}:{column}: {problem}" if origin.line else f"{origin}: {problem}")
+
+
+def _read_file(draft: _Draft, path: Path, readers: tuple[Path, ...] = ()) -> None:
+    """Adds a file's settings to the draft, after those of the file it extends."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: expected UTF-8 text, found something else at byte {error.start}; save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    readers = (*readers, path.resolve())
+    origin = _Origin(-len(readers), 1, str(path), Path(os.path.abspath(path.parent)))
+    root = _compose(text, origin)
+    if not isinstance(root, MappingNode):
+        found = (
+            "the file is empty" if root is None else "a list" if isinstance(root, SequenceNode) else "one single value"
+        )
+        place = "1:1" if root is None else f"{root.start_mark.line + 1}:{root.start_mark.column + 1}"
+        raise ConfigError(f"{path}:{place}: expected settings, lines of `key: value` as in base.yaml; got {found}")
+    entries = {name: (here, value) for name, here, value in draft.entries(root, origin)}
+    if "extends" in entries:
+        here, value = entries.pop("extends")
+        if not isinstance(value, ScalarNode) or not value.value:
+            raise ConfigError(f"{here}: extends must be the path of one config, or the name of a shipped one")
+        parent = _find(value.value, path.parent, f"{here}: extends: ", path)
+        if parent.resolve() in readers:
+            raise ConfigError(
+                f"{here}: {' extends '.join(map(str, (*readers, parent.resolve())))}: a circle; take one of them out"
+            )
+        _read_file(draft, parent, readers)
+    for name, (here, value) in entries.items():
+        draft.assign(name, value, here, merge=name in _SECTIONS)
+
+
+def _read_override(draft: _Draft, override: str, rank: int) -> None:
+    """Adds what one --set says."""
+    origin = _Origin(rank, 0, f"--set {override}", Path.cwd())
+    path, equals, text = (part.strip() for part in override.partition("="))
+    if not equals or not all(path.split(".")):
+        draft.faults.append((origin, "expected section.key=value, as in training.max_steps=100"))
+        return
+    node = _compose(text, origin) or ScalarNode("tag:yaml.org,2002:null", "")
+    draft.values.pop(path.rpartition(".")[0], None)  # data.train: toy gives way to data.train.tsv
+    draft.assign(path, node, origin)
+    for outer in (path[:end] for end, letter in enumerate(path) if letter == "."):
+        draft.origins.setdefault(outer, origin)
+
+
+# ---- Where configs are found ----
+
+_HERE = Path(__file__).resolve().parent
+_SHIPPED = (
+    _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parents[1] / "configs"
+)  # a wheel, else a checkout
+
+
+def _shipped_configs() -> dict[str, Path]:
+    return {path.relative_to(_SHIPPED).as_posix(): path for path in sorted(_SHIPPED.rglob("*.yaml"))}
+
+
+def shipped_config(name: str) -> Path | None:
+    """The config that ships under a name, "paper/base.yaml" or "paper/base"; None where there is none."""
+    shipped = _shipped_configs()
+    return shipped.get(name) or shipped.get(f"{name}.yaml")
+
+
+def _find(name: str | Path, folder: Path, where: str = "", reader: Path | None = None) -> Path:
+    """A config by its path from a folder, else by its shipped name. A file that extends its own name means the shipped one."""
+    path, shipped = Path(os.path.normpath(folder / name)), shipped_config(str(name))
+    if path.exists() and not path.is_dir() and not (shipped and reader and path.resolve() == reader.resolve()):
+        return path
+    if shipped:
+        return shipped
+    if path.is_dir():
+        raise ConfigError(f"{where}{path.absolute()} is a folder; name the config file in it")
+    near = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.y*ml")], n=1)
+    near = near or difflib.get_close_matches(
+        str(name), [known for full in _shipped_configs() for known in (full, full[:-5])], n=1
+    )
+    advice = f"did you mean {near[0]}?" if near else f"give the path of a config, or a name from {_SHIPPED}"
+    raise ConfigError(f"{where}{path.absolute()} does not exist; {advice}")
+
+
+# ---- From values to a Config ----
+
+
+def _reject_unknown(draft: _Draft) -> None:
+    """Reports what the schema does not have, once for each outermost unknown name, and drops it."""
+    for path in list(draft.values):
+        names = path.split(".")
+        unknown = next((p for size in range(1, len(names) + 1) if (p := ".".join(names[:size])) not in _KNOWN), None)
+        if unknown in draft.origins:
+            draft.faults.append((draft.origins[unknown], f"{unknown} is not a setting; {_suggest(unknown)}"))
+        elif path in _SECTIONS:
+            draft.faults.append(
+                (draft.origins[path], f"{path} must be a mapping of settings, got {_show(draft.values[path])}")
+            )
+            unknown = path
+        if unknown:
+            draft.drop(unknown)
+
+
+def _suggest(path: str) -> str:
+    parent, _, name = path.rpartition(".")
+
+    def likeness(known: str) -> float:
+        known_parent, _, known_name = known.rpartition(".")
+        return difflib.SequenceMatcher(None, name, known_name).ratio() + (0.1 if known_parent == parent else 0)
+
+    nearest = max(_KNOWN, key=likeness)
+    if likeness(nearest) >= 0.6:
+        return f"did you mean {nearest}?"
+    siblings = [known for known in _KNOWN if known.rpartition(".")[0] == parent]
+    return f"there are {', '.join(siblings)}" if siblings else f"{parent} takes a single value"
+
+
+def _resolve_paths(draft: _Draft) -> None:
+    """Makes data.folder and the corpus files absolute; what a --set names starts from where one stands, data.folder or not."""
+
+    def resolve(path: str, folder: Path | None = None) -> Path | None:
+        value, origin = draft.values.get(path), draft.origins.get(path)
+        if origin and isinstance(value, str) and value:
+            start = folder if folder and origin.line else origin.folder
+            value = draft.values[path] = Path(os.path.abspath(start / os.path.expanduser(value)))
+        return value if isinstance(value, Path) else None
+
+    folder = resolve("data.folder")
+    for split in _SPLITS:
+        for key in _FILE_KEYS:
+            resolve(f"{split}.{key}", folder)
+
+
+def _validate(draft: _Draft) -> Config:
+    """The values as a Config. What is at fault is reported and left out, until the rest can be checked as a whole."""
+    faulty: set[str] = set()
+    while True:
+        settings = draft.nested()
+        try:
+            return Config.model_validate(settings)
+        except ValidationError as error:
+            for details in error.errors():
+                for paths, message in _explain(details, settings):
+                    if faulty.isdisjoint(paths):
+                        draft.faults.append(
+                            (max(draft.origins[path] for path in paths if path in draft.origins), message)
+                        )
+                    faulty.update(paths)
+            for path in faulty:
+                draft.drop(path)
+
+
+def _explain(details: Any, settings: dict[str, Any]) -> Sequence[tuple[tuple[str, ...], str]]:
+    """One of pydantic's findings in our words: the settings involved, and a message."""
+    conflict = details.get("ctx", {}).get("error")
+    if isinstance(conflict, _Conflict):
+        return conflict.faults
+    name, *inside = details["loc"]
+    path, field, value = name, Config.model_fields[name], settings[name]
+    if name in _SECTIONS:
+        path, field, value = f"{name}.{inside[0]}", _SECTIONS[name].model_fields[inside[0]], value[inside[0]]
+    return [((path,), f"{path} must be {field.description or _in_words(field.annotation)}, got {_show(value)}")]
+
+
+def _in_words(kind: Any) -> str:
+    """What a type asks for: its description, else its alternatives."""
+    if kind is NoneType:
+        return "null"
+    described = [note.description for note in getattr(kind, "__metadata__", ()) if isinstance(note, FieldInfo)]
+    return (
+        described[0] or ""
+        if described
+        else kind
+        if isinstance(kind, str)
+        else " or ".join(map(_in_words, get_args(kind)))
+    )
+
+
+def _show(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_show(entry)}' for key, entry in value.items())}}}"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return "a list" if isinstance(value, list) else str(value) if isinstance(value, Path) else repr(value)
+
+
+# ---- The way in and out ----
+
+
+def load_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -> Config:
+    """The settings of a file (a path, or a shipped config's name; None: base.yaml) with `section.key=value` overrides on top.
+
+    Raises:
+        ConfigError: a file is missing or no YAML, or settings are unknown or impossible; one line for each fault.
+    """
+    draft = _Draft()
+    _read_file(draft, _find(path or "base.yaml", Path()))
+    for rank, override in enumerate(overrides):
+        _read_override(draft, override, rank)
+    _reject_unknown(draft)
+    _resolve_paths(draft)
+    config = _validate(draft)
+    if draft.faults:
+        raise ConfigError("\n".join(f"{origin}: {message}" for origin, message in sorted(draft.faults)))
+    return config
+
+
+def dump_config(config: Config) -> str:
+    """The settings as YAML that `load_config` reads back equal, paths absolute."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped, and inferred from its None
+    yaml.width = 10**6
+    text = io.StringIO()
+    yaml.dump(config.model_dump(mode="json"), text)
+    return text.getvalue()
