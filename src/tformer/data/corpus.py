@@ -260,11 +260,12 @@ def _read_toy(split_name: Literal["train", "validation", "test"], config: DataCo
 def _read_jsonl(path: Path, config: DataConfig) -> _Rows:
     path = find_file(path)
     try:
-        dataset = _load_dataset("json", data_files=escape(str(path)), split="train")
+        return _dataset_rows(_load_dataset("json", data_files=escape(str(path)), split="train"), path.name, config)
+    except DataError:
+        raise
     except Exception as error:  # whatever the library meets in the file, the reader of the message wants the line
         _blame_json_line(path)
         raise DataError(f"{path}: cannot be read as JSON lines ({_cause(error)})") from error
-    return _dataset_rows(dataset, path.name, config)
 
 
 def _blame_json_line(path: Path) -> None:
@@ -285,10 +286,11 @@ def _blame_json_line(path: Path) -> None:
 def _read_parquet(path: Path, config: DataConfig) -> _Rows:
     path = find_file(path)
     try:
-        dataset = _load_dataset("parquet", data_files=escape(str(path)), split="train")
+        return _dataset_rows(_load_dataset("parquet", data_files=escape(str(path)), split="train"), path.name, config)
+    except DataError:
+        raise
     except Exception as error:  # the library lets the errors of several others through
-        raise DataError(f"{path}: cannot be read as Parquet ({_cause(error)})") from error
-    return _dataset_rows(dataset, path.name, config)
+        raise DataError(f"{path}: cannot be read as Parquet ({_cause(error)}); make or download it again") from error
 
 
 def _read_hub(source: HubSplit, config: DataConfig) -> _Rows:

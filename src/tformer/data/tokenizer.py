@@ -27,6 +27,8 @@ from tformer.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 MAX_TRAINING_LINES = 5_000_000
 
 _SPECIAL_IDS = {"pad": PAD_ID, "bos": BOS_ID, "eos": EOS_ID, "unk": UNK_ID}
+# Training passes over text that reads like a special piece, and "<" might end up unknown; a space makes it ordinary.
+_LOOKALIKE = re.compile("<(?=(pad|s|/s|unk)>)")
 _NO_LOG = 3  # SentencePiece's errors come as exceptions; its log would repeat them on stderr
 
 
@@ -55,7 +57,7 @@ class Tokenizer:
         lines = list(lines)
         # Odd, lest every line taken were of the same language where source and target lines alternate.
         stride = -(-len(lines) // MAX_TRAINING_LINES) | 1
-        tokenizer = cls(_train([clean(line) for line in lines[::stride]], config))
+        tokenizer = cls(_train([_LOOKALIKE.sub("< ", clean(line)) for line in lines[::stride]], config))
         notes = []
         if stride > 1:
             notes.append(f"vocabulary learnt from one in {stride} of {len(lines)} lines")
@@ -148,8 +150,8 @@ def _train(lines: list[str], config: TokenizerConfig) -> bytes:
         if needed:
             all_bytes = "the 256 bytes of tokenizer.byte_fallback, " if config.byte_fallback else ""
             raise ConfigError(
-                f"tokenizer.vocab_size: expected at least {needed[1]} for {all_bytes}the special pieces and the characters "
-                f"of this corpus, got {config.vocab_size}; set it to {needed[1]} or more"
+                f"tokenizer.vocab_size: expected at least {needed[1]} for {all_bytes}the special pieces and the "
+                f"characters of this corpus, got {config.vocab_size}; set it to {needed[1]} or more"
             ) from error
         raise DataError(f"no vocabulary can be learnt from this corpus: {error}") from error
     return model.getvalue()
