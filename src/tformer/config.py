@@ -1,7 +1,7 @@
 """Every setting there is: the schema, and the way from YAML files and --set to one checked `Config`.
 
-Settings are gathered under flat paths such as `("training", "max_steps")`, each with its origin, so that later sources simply replace
-earlier ones (schema defaults < `extends` < file < `--set`) and every fault can name its file and line. All faults are reported together.
+Settings are gathered under dotted paths such as "training.max_steps", each with its origin: later ones replace earlier
+ones (schema defaults < `extends` < file < `--set`), and a fault can name its file and line. All are reported together.
 """
 
 import difflib
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import ComposerError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -30,32 +31,40 @@ def _integral(value: object) -> object:
 
 
 # Each description completes the sentence "this setting must be …".
-Count = Annotated[int, BeforeValidator(_integral), Field(ge=1, description="a whole number of at least 1")]
-CountOrZero = Annotated[int, BeforeValidator(_integral), Field(ge=0, description="a whole number of at least 0")]
-Seed = Annotated[
-    int, BeforeValidator(_integral), Field(ge=0, lt=2**63, description="a whole number from 0 to 2^63 - 1")
-]
+Integer = Annotated[int, BeforeValidator(_integral)]
+Count = Annotated[Integer, Field(ge=1, description="a whole number of at least 1")]
+CountOrZero = Annotated[Integer, Field(ge=0, description="a whole number of at least 0")]
+Seed = Annotated[Integer, Field(ge=0, lt=2**63, description="a whole number from 0 to below 2^63")]
 Fraction = Annotated[float, Field(ge=0, lt=1, description="a number from 0 to below 1")]
 Positive = Annotated[float, Field(gt=0, description="a number above 0")]
 NotNegative = Annotated[float, Field(ge=0, description="a number of at least 0")]
 Flag = Annotated[bool, Field(description="true or false")]
 Text = Annotated[str, Field(min_length=1, description="text, in quotes where it looks like something else")]
-Device = Annotated[
-    str, Field(pattern=r"^(auto|cpu|cuda|cuda:[0-9]+|mps)$", description="auto, cpu, cuda, cuda:N or mps")
-]
+Device = Annotated[str, Field(pattern="^(auto|cpu|cuda(:[0-9]+)?|mps)$", description="auto, cpu, cuda, cuda:N or mps")]
 Folder = Annotated[Path, Field(description="the path of a folder")]
 
+_Fault = tuple[tuple[str, ...], str]  # the settings involved, and what is wrong
 
-class _Conflict(ValueError):  # noqa: N818 (it never reaches a caller under this name)
-    """Settings that are valid one by one and cannot stand together: the paths of those involved, and a message, for each fault."""
 
-    def __init__(self, *faults: tuple[tuple[str, ...], str]) -> None:
+class _Conflict(ValueError):  # noqa: N818 (no caller meets it under this name)
+    """Settings that are valid one by one and cannot stand together."""
+
+    def __init__(self, faults: list[_Fault]) -> None:
         super().__init__("; ".join(message for _, message in faults))
         self.faults = faults
 
 
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    def _conflicts(self) -> Iterator[_Fault]:
+        yield from ()
+
+    @model_validator(mode="after")
+    def _check_conflicts(self) -> "_Settings":
+        if faults := list(self._conflicts()):
+            raise _Conflict(faults)
+        return self
 
 
 class FilePair(_Settings):
@@ -110,7 +119,7 @@ class DataConfig(_Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _keep_toy_to_itself(cls, data: Any) -> Any:
+    def _keep_toy_to_itself(cls, data: object) -> object:
         """Whoever trains on a corpus of their own does not mean the built-in one in the other splits."""
         if not isinstance(data, dict) or data.get("train", "toy") == "toy":
             return data
@@ -153,20 +162,13 @@ class ModelConfig(_Settings):
         """The width of one head's values: d_v, or d_model / num_heads where d_v is not given."""
         return self.d_model // self.num_heads if self.d_v is None else self.d_v
 
-    @model_validator(mode="after")
-    def _check_widths(self) -> "ModelConfig":
-        faults = []
+    def _conflicts(self) -> Iterator[_Fault]:
         if self.d_model % self.num_heads and (self.d_k is None or self.d_v is None):
             message = f"model.d_model, {self.d_model}, must be a multiple of model.num_heads, {self.num_heads}"
-            faults.append(
-                (("model.d_model", "model.num_heads"), f"{message}, unless model.d_k and model.d_v are both given")
-            )
+            yield ("model.d_model", "model.num_heads"), f"{message}, unless model.d_k and model.d_v are both given"
         if self.d_model % 2 and self.positions == "sinusoidal":
-            message = f"model.d_model, {self.d_model}, must be even where model.positions is sinusoidal (a sine and a cosine each)"
-            faults.append((("model.d_model", "model.positions"), message))
-        if faults:
-            raise _Conflict(*faults)
-        return self
+            message = f"model.d_model, {self.d_model}, must be even where model.positions is sinusoidal"
+            yield ("model.d_model", "model.positions"), message
 
 
 class TrainingConfig(_Settings):
@@ -190,13 +192,11 @@ class TrainingConfig(_Settings):
     best_metric: Literal["bleu", "nll"] = "bleu"
     average_last: Count = 5
 
-    @model_validator(mode="after")
-    def _check_schedule(self) -> "TrainingConfig":
+    def _conflicts(self) -> Iterator[_Fault]:
         if self.schedule != "paper" and self.warmup_steps > self.max_steps:
             message = f"training.warmup_steps, {self.warmup_steps}, must not pass training.max_steps, {self.max_steps}"
-            keys = ("training.warmup_steps", "training.max_steps", "training.schedule")
-            raise _Conflict((keys, f"{message}, where training.schedule is {self.schedule}"))
-        return self
+            paths = ("training.warmup_steps", "training.max_steps", "training.schedule")
+            yield paths, f"{message}, where training.schedule is {self.schedule}"
 
 
 class DecodingConfig(_Settings):
@@ -221,15 +221,12 @@ class Config(_Settings):
     training: TrainingConfig = TrainingConfig()
     decoding: DecodingConfig = DecodingConfig()
 
-    @model_validator(mode="after")
-    def _check_positions(self) -> "Config":
-        if self.model.positions == "learned" and self.model.max_positions < self.data.max_length:
-            message = (
-                f"model.max_positions, {self.model.max_positions}, must reach data.max_length, {self.data.max_length}"
-            )
-            keys = ("model.max_positions", "data.max_length", "model.positions")
-            raise _Conflict((keys, f"{message}, where model.positions is learned"))
-        return self
+    def _conflicts(self) -> Iterator[_Fault]:
+        positions, length = self.model.max_positions, self.data.max_length
+        if self.model.positions == "learned" and positions < length:
+            message = f"model.max_positions, {positions}, must not be below data.max_length, {length}"
+            paths = ("model.max_positions", "data.max_length", "model.positions")
+            yield paths, f"{message}, where model.positions is learned"
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -251,7 +248,7 @@ _KNOWN = (
 
 @dataclass(frozen=True, order=True)
 class _Origin:
-    """Who wrote a setting: a line of a file, or a --set (line 0). Of two, the greater wins. Relative paths start from `folder`."""
+    """Who wrote a setting: a line of a file, or a --set (line 0). The later is the greater. Paths start in `folder`."""
 
     rank: int
     line: int
@@ -273,6 +270,9 @@ class _Draft:
         self.origins: dict[str, _Origin] = {}
         self.faults: list[tuple[_Origin, str]] = []
 
+    def fault(self, origin: _Origin, message: str) -> None:
+        self.faults.append((origin, message))
+
     def drop(self, path: str) -> None:
         """Forgets a setting and whatever stands inside it."""
         for table in (self.values, self.origins):
@@ -284,37 +284,37 @@ class _Draft:
         if not merge:
             self.drop(path)
         self.origins[path] = origin
-        if isinstance(node, MappingNode) and (node.value or path in _SECTIONS) and path.count(".") < 3:
-            for key, key_origin, value in self.entries(node, origin, f"{path}."):
-                self.assign(f"{path}.{key}", value, key_origin)
-        elif not isinstance(node, ScalarNode):
-            self.values[path] = {} if isinstance(node, MappingNode) else []
-        else:
-            try:
-                value = node.value if str(node.tag).endswith(":timestamp") else _SCALARS.construct_object(node)
-            except (YAMLError, ValueError):
-                self.faults.append(
-                    (origin, f"{path} has a value that YAML does not define, {node.value!r}; put text in quotes")
-                )
-                return
+        if isinstance(node, ScalarNode):
+            value = self.scalar(node, path, origin)
             if value is not None or path not in _SECTIONS:  # a section may have all its lines commented out
                 self.values[path] = value
+        elif isinstance(node, MappingNode) and (node.value or path in _SECTIONS) and path.count(".") < 3:
+            for key, key_origin, inner in self.entries(node, origin, f"{path}."):
+                self.assign(f"{path}.{key}", inner, key_origin)
+        else:  # no setting is a list, or nested this deep: enough to say so
+            self.values[path] = {} if isinstance(node, MappingNode) else []
+
+    def scalar(self, node: ScalarNode, path: str, origin: _Origin) -> object:
+        if str(node.tag).endswith(":timestamp"):
+            return node.value
+        try:
+            return _SCALARS.construct_object(node)
+        except (YAMLError, ValueError):
+            self.fault(origin, f"{path} has a value that YAML does not define, {node.value!r}; put text in quotes")
+            return None
 
     def entries(self, mapping: MappingNode, origin: _Origin, prefix: str = "") -> Iterator[tuple[str, _Origin, Node]]:
-        """The keys of a mapping, each with its origin and value; a key given twice or in a form of its own is a fault."""
+        """The keys of a mapping, each with its origin and value; an odd key, or one given twice, is a fault."""
         lines: dict[str, int] = {}
         for key, value in mapping.value:
             here, name = origin.at(key), str(key.value)
             if not isinstance(key, ScalarNode) or "." in name or not name:
-                self.faults.append(
-                    (
-                        here,
-                        f"{prefix}{name} cannot be a key: a key is one name, what stands inside goes one level deeper",
-                    )
+                self.fault(
+                    here, f"{prefix}{name} cannot be a key; a key is one name, and further names go one level deeper"
                 )
             elif name in lines:
-                message = f"{prefix}{name} is given twice, first on line {lines[name]}, again from column {key.start_mark.column + 1}"
-                self.faults.append((here, f"{message}; keep one"))
+                message = f"{prefix}{name} is given twice: first on line {lines[name]}, again in column"
+                self.fault(here, f"{message} {key.start_mark.column + 1}; keep one of them")
             else:
                 lines[name] = key.start_mark.line + 1
                 yield name, here, value
@@ -357,20 +357,18 @@ def _read_file(draft: _Draft, path: Path, readers: tuple[Path, ...] = ()) -> Non
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{path}: expected UTF-8 text, found something else at byte {error.start}; save it as UTF-8"
-        ) from None
+        raise ConfigError(f"{path}: expected UTF-8 text, byte {error.start} is none; save it as UTF-8") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     readers = (*readers, path.resolve())
     origin = _Origin(-len(readers), 1, str(path), Path(os.path.abspath(path.parent)))
     root = _compose(text, origin)
+    if root is None:
+        raise ConfigError(f"{path}:1:1: the file is empty; expected settings, `key: value`, as in base.yaml")
     if not isinstance(root, MappingNode):
-        found = (
-            "the file is empty" if root is None else "a list" if isinstance(root, SequenceNode) else "one single value"
-        )
-        place = "1:1" if root is None else f"{root.start_mark.line + 1}:{root.start_mark.column + 1}"
-        raise ConfigError(f"{path}:{place}: expected settings, lines of `key: value` as in base.yaml; got {found}")
+        place = f"{path}:{root.start_mark.line + 1}:{root.start_mark.column + 1}"
+        found = "a list" if isinstance(root, SequenceNode) else "a single value"
+        raise ConfigError(f"{place}: expected settings, `key: value`, as in base.yaml; got {found}")
     entries = {name: (here, value) for name, here, value in draft.entries(root, origin)}
     if "extends" in entries:
         here, value = entries.pop("extends")
@@ -378,9 +376,8 @@ def _read_file(draft: _Draft, path: Path, readers: tuple[Path, ...] = ()) -> Non
             raise ConfigError(f"{here}: extends must be the path of one config, or the name of a shipped one")
         parent = _find(value.value, path.parent, f"{here}: extends: ", path)
         if parent.resolve() in readers:
-            raise ConfigError(
-                f"{here}: {' extends '.join(map(str, (*readers, parent.resolve())))}: a circle; take one of them out"
-            )
+            circle = " extends ".join(map(str, (*readers, parent.resolve())))
+            raise ConfigError(f"{here}: {circle}, a circle; take one extends out")
         _read_file(draft, parent, readers)
     for name, (here, value) in entries.items():
         draft.assign(name, value, here, merge=name in _SECTIONS)
@@ -391,7 +388,7 @@ def _read_override(draft: _Draft, override: str, rank: int) -> None:
     origin = _Origin(rank, 0, f"--set {override}", Path.cwd())
     path, equals, text = (part.strip() for part in override.partition("="))
     if not equals or not all(path.split(".")):
-        draft.faults.append((origin, "expected section.key=value, as in training.max_steps=100"))
+        draft.fault(origin, "expected section.key=value, as in training.max_steps=100")
         return
     node = _compose(text, origin) or ScalarNode("tag:yaml.org,2002:null", "")
     draft.values.pop(path.rpartition(".")[0], None)  # data.train: toy gives way to data.train.tsv
@@ -402,10 +399,10 @@ def _read_override(draft: _Draft, override: str, rank: int) -> None:
 
 # ---- Where configs are found ----
 
-_HERE = Path(__file__).resolve().parent
-_SHIPPED = (
-    _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parents[1] / "configs"
-)  # a wheel, else a checkout
+_PACKAGE = Path(__file__).resolve().parent
+_SHIPPED = _PACKAGE / "configs"
+if not _SHIPPED.is_dir():  # a checkout keeps them beside src
+    _SHIPPED = _PACKAGE.parents[1] / "configs"
 
 
 def _shipped_configs() -> dict[str, Path]:
@@ -419,18 +416,18 @@ def shipped_config(name: str) -> Path | None:
 
 
 def _find(name: str | Path, folder: Path, where: str = "", reader: Path | None = None) -> Path:
-    """A config by its path from a folder, else by its shipped name. A file that extends its own name means the shipped one."""
+    """A config by its path from a folder, else by its shipped name, which a file extending its own name means."""
     path, shipped = Path(os.path.normpath(folder / name)), shipped_config(str(name))
-    if path.exists() and not path.is_dir() and not (shipped and reader and path.resolve() == reader.resolve()):
+    itself = reader is not None and path.resolve() == reader.resolve()
+    if path.exists() and not path.is_dir() and not (shipped and itself):
         return path
     if shipped:
         return shipped
     if path.is_dir():
         raise ConfigError(f"{where}{path.absolute()} is a folder; name the config file in it")
+    shipped_names = [known for full in _shipped_configs() for known in (full, full.removesuffix(".yaml"))]
     near = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.y*ml")], n=1)
-    near = near or difflib.get_close_matches(
-        str(name), [known for full in _shipped_configs() for known in (full, full[:-5])], n=1
-    )
+    near = near or difflib.get_close_matches(str(name), shipped_names, n=1)
     advice = f"did you mean {near[0]}?" if near else f"give the path of a config, or a name from {_SHIPPED}"
     raise ConfigError(f"{where}{path.absolute()} does not exist; {advice}")
 
@@ -440,36 +437,41 @@ def _find(name: str | Path, folder: Path, where: str = "", reader: Path | None =
 
 def _reject_unknown(draft: _Draft) -> None:
     """Reports what the schema does not have, once for each outermost unknown name, and drops it."""
-    for path in list(draft.values):
+    unknown: dict[str, str] = {}
+    for path in draft.values:
         names = path.split(".")
-        unknown = next((p for size in range(1, len(names) + 1) if (p := ".".join(names[:size])) not in _KNOWN), None)
-        if unknown in draft.origins:
-            draft.faults.append((draft.origins[unknown], f"{unknown} is not a setting; {_suggest(unknown)}"))
+        outwards = [".".join(names[:size]) for size in range(1, len(names) + 1)]
+        name = next((name for name in outwards if name not in _KNOWN), None)
+        if name:
+            unknown[name] = f"{name} is not a setting; {_suggest(name)}"
         elif path in _SECTIONS:
-            draft.faults.append(
-                (draft.origins[path], f"{path} must be a mapping of settings, got {_show(draft.values[path])}")
-            )
-            unknown = path
-        if unknown:
-            draft.drop(unknown)
+            unknown[path] = f"{path} must be a mapping of settings, got {_show(draft.values[path])}"
+    for path, message in unknown.items():
+        draft.fault(draft.origins[path], message)
+    for path in unknown:
+        parent = path.rpartition(".")[0]
+        draft.drop(parent if parent in _SPLITS else path)  # what is left of a source would be another fault
 
 
 def _suggest(path: str) -> str:
     parent, _, name = path.rpartition(".")
 
     def likeness(known: str) -> float:
+        """How alike the last names are, also with their words in another order; more within the same section."""
         known_parent, _, known_name = known.rpartition(".")
-        return difflib.SequenceMatcher(None, name, known_name).ratio() + (0.1 if known_parent == parent else 0)
+        pairs = (name, known_name), ("_".join(sorted(name.split("_"))), "_".join(sorted(known_name.split("_"))))
+        alike = max(difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs)
+        return alike + (0.2 if known_parent == parent else 0)
 
     nearest = max(_KNOWN, key=likeness)
-    if likeness(nearest) >= 0.6:
+    if likeness(nearest) > 0.69:
         return f"did you mean {nearest}?"
     siblings = [known for known in _KNOWN if known.rpartition(".")[0] == parent]
     return f"there are {', '.join(siblings)}" if siblings else f"{parent} takes a single value"
 
 
 def _resolve_paths(draft: _Draft) -> None:
-    """Makes data.folder and the corpus files absolute; what a --set names starts from where one stands, data.folder or not."""
+    """Makes data.folder and the corpus files absolute; those of a --set do not start in data.folder."""
 
     def resolve(path: str, folder: Path | None = None) -> Path | None:
         value, origin = draft.values.get(path), draft.origins.get(path)
@@ -492,62 +494,60 @@ def _validate(draft: _Draft) -> Config:
         try:
             return Config.model_validate(settings)
         except ValidationError as error:
-            for details in error.errors():
-                for paths, message in _explain(details, settings):
-                    if faulty.isdisjoint(paths):
-                        draft.faults.append(
-                            (max(draft.origins[path] for path in paths if path in draft.origins), message)
-                        )
-                    faulty.update(paths)
+            for paths, message in [fault for details in error.errors() for fault in _explain(details, settings)]:
+                if faulty.isdisjoint(paths):
+                    draft.fault(max(draft.origins[path] for path in paths if path in draft.origins), message)
+                faulty.update(paths)
             for path in faulty:
                 draft.drop(path)
 
 
-def _explain(details: Any, settings: dict[str, Any]) -> Sequence[tuple[tuple[str, ...], str]]:
-    """One of pydantic's findings in our words: the settings involved, and a message."""
+def _explain(details: ErrorDetails, settings: dict[str, Any]) -> list[_Fault]:
+    """One of pydantic's findings in our words."""
     conflict = details.get("ctx", {}).get("error")
     if isinstance(conflict, _Conflict):
         return conflict.faults
-    name, *inside = details["loc"]
-    path, field, value = name, Config.model_fields[name], settings[name]
-    if name in _SECTIONS:
-        path, field, value = f"{name}.{inside[0]}", _SECTIONS[name].model_fields[inside[0]], value[inside[0]]
+    path, *inside = map(str, details["loc"])
+    field, value = Config.model_fields[path], settings[path]
+    if path in _SECTIONS:
+        key = inside[0]
+        path, field, value = f"{path}.{key}", _SECTIONS[path].model_fields[key], value[key]
     return [((path,), f"{path} must be {field.description or _in_words(field.annotation)}, got {_show(value)}")]
 
 
-def _in_words(kind: Any) -> str:
+def _in_words(kind: object) -> str:
     """What a type asks for: its description, else its alternatives."""
     if kind is NoneType:
         return "null"
-    described = [note.description for note in getattr(kind, "__metadata__", ()) if isinstance(note, FieldInfo)]
-    return (
-        described[0] or ""
-        if described
-        else kind
-        if isinstance(kind, str)
-        else " or ".join(map(_in_words, get_args(kind)))
-    )
+    if isinstance(kind, str):  # a choice of a Literal
+        return kind
+    for note in getattr(kind, "__metadata__", ()):
+        if isinstance(note, FieldInfo) and note.description:
+            return note.description
+    return " or ".join(map(_in_words, get_args(kind)))
 
 
 def _show(value: object) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {_show(entry)}' for key, entry in value.items())}}}"
+    if isinstance(value, list):
+        return "a list"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return "a list" if isinstance(value, list) else str(value) if isinstance(value, Path) else repr(value)
+    return str(value) if isinstance(value, Path) else repr(value)
 
 
 # ---- The way in and out ----
 
 
 def load_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -> Config:
-    """The settings of a file (a path, or a shipped config's name; None: base.yaml) with `section.key=value` overrides on top.
+    """The settings of a config (a path or a shipped name; None: base.yaml) under overrides, "training.max_steps=9".
 
     Raises:
         ConfigError: a file is missing or no YAML, or settings are unknown or impossible; one line for each fault.
     """
     draft = _Draft()
-    _read_file(draft, _find(path or "base.yaml", Path()))
+    _read_file(draft, _find("base.yaml" if path is None else path, Path()))
     for rank, override in enumerate(overrides):
         _read_override(draft, override, rank)
     _reject_unknown(draft)
