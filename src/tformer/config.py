@@ -425,9 +425,9 @@ def _find(name: str | Path, folder: Path, where: str = "", reader: Path | None =
         return shipped
     if path.is_dir():
         raise ConfigError(f"{where}{path.absolute()} is a folder; name the config file in it")
-    shipped_names = [known for full in _shipped_configs() for known in (full, full.removesuffix(".yaml"))]
-    near = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.y*ml")], n=1)
-    near = near or difflib.get_close_matches(str(name), shipped_names, n=1)
+    beside = [os.path.join(os.path.dirname(name), file.name) for file in path.parent.glob("*.y*ml")]
+    known = [name for full in _shipped_configs() for name in (full, full.removesuffix(".yaml"))]
+    near = difflib.get_close_matches(str(name), beside + known, n=1)
     advice = f"did you mean {near[0]}?" if near else f"give the path of a config, or a name from {_SHIPPED}"
     raise ConfigError(f"{where}{path.absolute()} does not exist; {advice}")
 
@@ -455,6 +455,9 @@ def _reject_unknown(draft: _Draft) -> None:
 
 def _suggest(path: str) -> str:
     parent, _, name = path.rpartition(".")
+    siblings = [known for known in _KNOWN if known.rpartition(".")[0] == parent]
+    if parent in _KNOWN and not siblings:
+        return f"{parent} takes a single value"
 
     def likeness(known: str) -> float:
         """How alike the last names are, also with their words in another order; more within the same section."""
@@ -466,8 +469,7 @@ def _suggest(path: str) -> str:
     nearest = max(_KNOWN, key=likeness)
     if likeness(nearest) > 0.69:
         return f"did you mean {nearest}?"
-    siblings = [known for known in _KNOWN if known.rpartition(".")[0] == parent]
-    return f"there are {', '.join(siblings)}" if siblings else f"{parent} takes a single value"
+    return f"there are {', '.join(siblings)}"
 
 
 def _resolve_paths(draft: _Draft) -> None:
