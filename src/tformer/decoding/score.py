@@ -125,10 +125,12 @@ def compare(systems: Mapping[str, Sequence[str]], references: Sequence[str], tar
     bleu = BLEU(tokenize=bleu_tokenizer(target_lang)[0], force=True, references=[references])
     signatures, columns = PairedTest(list(systems.items()), {"BLEU": bleu}, None, test_type="bs", n_samples=1000)()
     results: list[Any] = columns["BLEU"]
-    rows = [
-        SystemScore(name, result.score, float(result.mean), float(result.ci), result.p_value)
-        for name, result in zip(systems, results, strict=True)
-    ]
+    baseline = list(next(iter(systems.values())))
+    rows: list[SystemScore] = []
+    for (name, hypotheses), result in zip(systems.items(), results, strict=True):
+        # The test counts differences greater than the one found, so it would call no difference at all significant.
+        p_value = 1.0 if rows and list(hypotheses) == baseline else result.p_value
+        rows.append(SystemScore(name, result.score, float(result.mean), float(result.ci), p_value))
     return Comparison(rows, str(signatures["BLEU"]))
 
 
