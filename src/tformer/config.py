@@ -355,7 +355,7 @@ def _compose(text: str, origin: _Origin) -> Node | None:
 def _read_file(draft: _Draft, path: Path, readers: tuple[Path, ...] = ()) -> None:
     """Adds a file's settings to the draft, after those of the file it extends."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text, byte {error.start} is none; save it as UTF-8") from None
     except OSError as error:
@@ -569,3 +569,17 @@ def dump_config(config: Config) -> str:
     text = io.StringIO()
     yaml.dump(config.model_dump(mode="json"), text)
     return text.getvalue()
+
+
+def differences(former: Config, now: Config) -> dict[str, str]:
+    """Each setting whose value differs between two configs: dotted key → "key old -> new"."""
+    old, new = (_flatten(config.model_dump(mode="json")) for config in (former, now))
+    keys = sorted(old.keys() | new.keys())
+    return {key: f"{key} {old.get(key)} -> {new.get(key)}" for key in keys if old.get(key) != new.get(key)}
+
+
+def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in settings.items():
+        flat.update(_flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return flat

@@ -254,6 +254,12 @@ def test_set_moves_all_splits_from_the_current_folder(here):
     )
 
 
+def test_a_tilde_is_the_home_folder(here, monkeypatch):
+    monkeypatch.setenv("HOME", str(here / "home"))
+    write("a.yaml", "data: {folder: ~/corpus}\n")
+    assert load_config("a.yaml").data.folder == here / "home/corpus"
+
+
 def test_toy_beside_another_corpus_means_none(here):
     write("a.yaml", "data: {train: {tsv: a.tsv}, test: toy}\n")
     data = load_config("a.yaml").data
@@ -269,6 +275,11 @@ def test_no_is_norwegian(here):
     write("a.yaml", "data: {source_lang: on, target_lang: no}\n")
     data = load_config("a.yaml").data
     assert (data.source_lang, data.target_lang) == ("on", "no")
+
+
+def test_a_date_is_text(here):
+    write("a.yaml", "data: {train: {hub: crawl, split: 2030-01-01}}\n")
+    assert load_config("a.yaml").data.train == HubSplit(hub="crawl", split="2030-01-01")
 
 
 def test_numbers_are_read_as_yaml_1_2_does(here):
@@ -456,6 +467,11 @@ def test_neighbours_of_a_conflict_are_allowed(overrides):
     load_config(None, overrides)
 
 
+@pytest.mark.parametrize("given", ["model.d_k=8", "model.d_v=8"])
+def test_one_given_width_does_not_do_for_both(given):
+    assert "must be a multiple of model.num_heads" in faults(None, ["model.d_model=30", given])[0]
+
+
 def test_sinusoids_need_an_even_width():
     overrides = ["model.d_model=33", "model.d_k=8", "model.d_v=8"]
     assert faults(None, overrides) == [
@@ -508,6 +524,12 @@ def test_a_dumped_config_stands_on_its_own(here):
     config = load_config("deep/a.yaml")
     write("elsewhere/config.yaml", dump_config(config))
     assert load_config("elsewhere/config.yaml") == config
+
+
+def test_a_dumped_config_keeps_the_order_of_the_schema():
+    dumped = YAML().load(dump_config(Config()))
+    assert list(dumped) == list(Config.model_fields)
+    assert list(dumped["model"]) == list(ModelConfig.model_fields)
 
 
 def test_importing_the_config_is_light():
