@@ -19,3 +19,16 @@ class DataError(TformerError):
 
 class CheckpointError(TformerError):
     """A model folder or checkpoint that is missing a part, damaged, or made for something else."""
+
+
+class InterruptedRun(TformerError):  # noqa: N818 - it is no error: the run was asked to end, and has
+    """A signal ended a run, after everything was saved.
+
+    Args:
+        message: how to go on.
+        signal_number: the exit code is 128 more, as shells have it.
+    """
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number

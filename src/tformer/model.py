@@ -1,13 +1,14 @@
 """Section 3 of *Attention Is All You Need*, in the paper's order.
 
-Attention (3.2.1), several heads of it (3.2.2), the feed-forward network (3.3), embeddings (3.4), positions (3.5), then the
-layers and stacks (3.1) and the whole Transformer. Every mask has one polarity: True = may be attended. This file knows torch
-and ModelConfig and nothing else: no tokenizer, no files, no training.
+Attention (3.2.1), several heads of it (3.2.2), the feed-forward network (3.3), embeddings (3.4), positions (3.5), then
+the layers and stacks (3.1) and the whole Transformer. Every mask has one polarity: True = may be attended. This file
+knows torch and ModelConfig and nothing else: no tokenizer, no files, no training.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +29,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor 
         attention_mask: broadcastable to [..., query, key] bool, True = may be attended; None: every key may be.
 
     Returns:
-        The mixed values, [..., query, d_v] float, and the weights, [..., query, key] float: each row sums to 1, and a blocked
-        key has exactly 0.
+        The mixed values, [..., query, d_v] float, and the weights, [..., query, key] float: each row sums to 1, and a
+        blocked key has exactly 0.
 
     Raises:
         ValueError: a query has no visible key, so that its row has no softmax.
@@ -37,7 +38,9 @@ def attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor 
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     if attention_mask is not None:
         if not attention_mask.any(dim=-1).all():
-            raise ValueError("attention_mask: expected at least one visible key (True) for every query, got a row of False")
+            raise ValueError(
+                "attention_mask: expected at least one visible key (True) for every query, got a row of False"
+            )
         # -inf before the softmax: exp(-inf) = 0, and the other weights still sum to 1
         scores = scores.masked_fill(~attention_mask, -math.inf)
     weights = scores.softmax(dim=-1)
@@ -51,7 +54,8 @@ def fused_attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: T
         query: [batch, heads, query, d_k] float.
         key: [batch, heads, key, d_k] float.
         value: [batch, heads, key, d_v] float.
-        attention_mask: broadcastable to [batch, heads, query, key] bool, True = may be attended; None: every key may be.
+        attention_mask: broadcastable to [batch, heads, query, key] bool, True = may be attended; None: every key may
+            be.
 
     Returns:
         [batch, heads, query, d_v] float.
@@ -71,9 +75,10 @@ class KeyValue(NamedTuple):
 
 
 class MultiHeadAttention(nn.Module):
-    """Attend with several heads at once (§3.2.2): Concat(head_1 … head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+    """Attend with several heads at once (§3.2.2): Concat(head_1 … head_h) W^O.
 
-    The h projections of each kind stand in one matrix side by side; as in the paper, they have no biases.
+    Here head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). The h projections of each kind stand in one matrix side by side;
+    as in the paper, they have no biases.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -99,13 +104,14 @@ class MultiHeadAttention(nn.Module):
         return self.attend(query, self.project(key, value), attention_mask)
 
     def project(self, key: Tensor, value: Tensor) -> KeyValue:
-        """Project keys and values, so that a decoder can keep them: [batch, key, d_model] → [batch, heads, key, d_k or d_v]."""
+        """Project keys and values, for a decoder to keep: [batch, key, d_model] → [batch, heads, key, d_k or d_v]."""
         return KeyValue(self._split_heads(self.w_k(key)), self._split_heads(self.w_v(value)))
 
     def attend(self, query: Tensor, key_value: KeyValue, attention_mask: Tensor | None) -> Tensor:
         """Attend from [batch, query, d_model] to keys and values projected before, as `forward` does."""
         heads = fused_attention(self._split_heads(self.w_q(query)), *key_value, attention_mask)
-        return self.w_o(heads.transpose(1, 2).flatten(2))
+        joined: Tensor = self.w_o(heads.transpose(1, 2).flatten(2))
+        return joined
 
     def weights(self, query: Tensor, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Give the attention weights that `forward` uses, by the readable formula: [batch, heads, query, key] float.
@@ -120,7 +126,7 @@ class MultiHeadAttention(nn.Module):
 
     def _split_heads(self, projected: Tensor) -> Tensor:
         """[batch, position, heads · width] → [batch, heads, position, width]."""
-        return projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        return projected.view(*projected.shape[:-1], self.num_heads, -1).transpose(1, 2)
 
 
 class FeedForward(nn.Module):
@@ -134,11 +140,12 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [batch, position, d_model] float → [batch, position, d_model] float."""
-        return self.w_2(self.activation(self.w_1(x)))
+        out: Tensor = self.w_2(self.activation(self.w_1(x)))
+        return out
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
-    """Compute the positional encodings (§3.5): PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same).
+    """Compute the positional encodings (§3.5): PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = its cos.
 
     Returns:
         [length, d_model] float32; sines in the even columns, cosines in the odd ones.
@@ -152,7 +159,8 @@ class Embedding(nn.Module):
     """Turn ids into vectors that know their position (§3.4, §3.5): Dropout(√d_model · E[id] + PE[pos]).
 
     Args:
-        table: the embedding table, [vocab, d_model]; it is shared with the other stack and the output where they are tied.
+        table: the embedding table, [vocab, d_model]; it is shared with the other stack and the output where they are
+            tied.
         config: sizes, kind of positions, dropout.
     """
 
@@ -181,12 +189,15 @@ class Embedding(nn.Module):
             ValueError: learned positions end before the last column; sinusoids never end.
         """
         end = first_position + ids.size(1)
-        return self.dropout(self.table(ids) * self.scale + self._positions(end)[first_position:end])
+        embedded: Tensor = self.dropout(self.table(ids) * self.scale + self._positions(end)[first_position:end])
+        return embedded
 
     def _positions(self, end: int) -> Tensor:
         if self.learned_positions is not None:
             if end > self.learned_positions.num_embeddings:
-                raise ValueError(f"{end} positions asked for; model.max_positions is {self.learned_positions.num_embeddings}")
+                raise ValueError(
+                    f"{end} positions asked for; model.max_positions is {self.learned_positions.num_embeddings}"
+                )
             return self.learned_positions.weight
         if end > self.sinusoids.size(0):
             longer = max(end, 2 * self.sinusoids.size(0))
@@ -197,8 +208,8 @@ class Embedding(nn.Module):
 class Residual(nn.Module):
     """Carry x past one sub-layer (§3.1, §5.4): LayerNorm(x + Dropout(Sublayer(x))), the paper's post-norm.
 
-    With `norm_placement: pre` the norm stands before the sub-layer instead: x + Dropout(Sublayer(LayerNorm(x))). A caller
-    writes `residual.add(x, sublayer(residual.enter(x)))`.
+    With `norm_placement: pre` the norm stands before the sub-layer instead: x + Dropout(Sublayer(LayerNorm(x))). A
+    caller writes `residual.add(x, sublayer(residual.enter(x)))`.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -209,11 +220,12 @@ class Residual(nn.Module):
 
     def enter(self, x: Tensor) -> Tensor:
         """Give what the sub-layer reads: x itself (post), or its norm (pre)."""
-        return self.norm(x) if self.pre_norm else x
+        seen: Tensor = self.norm(x) if self.pre_norm else x
+        return seen
 
     def add(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
         """Add what the sub-layer found to x, and normalise (post)."""
-        total = x + self.dropout(sublayer_output)
+        total: Tensor = x + self.dropout(sublayer_output)
         return total if self.pre_norm else self.norm(total)
 
 
@@ -235,7 +247,7 @@ class EncoderLayer(nn.Module):
 
 
 class LayerCache(NamedTuple):
-    """What one decoder layer keeps between steps: the memory's keys and values, and those of the prefix decoded so far."""
+    """What one decoder layer keeps between steps: keys and values of the memory, and of the prefix decoded so far."""
 
     memory: KeyValue
     prefix: KeyValue | None = None
@@ -255,7 +267,7 @@ class LayerCache(NamedTuple):
 
 
 class DecoderLayer(nn.Module):
-    """One decoder layer (§3.1): masked self-attention, attention over the encoder's output, the feed-forward network."""
+    """One decoder layer (§3.1): masked self-attention, attention over the memory, the feed-forward network."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -265,6 +277,10 @@ class DecoderLayer(nn.Module):
         self.cross_attention_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
+
+    def start(self, memory: Tensor) -> LayerCache:
+        """Project the memory's keys and values, once for all steps; memory: [batch, src_len, d_model] float."""
+        return LayerCache(self.cross_attention.project(memory, memory))
 
     def forward(
         self, x: Tensor, cache: LayerCache, self_mask: Tensor, memory_mask: Tensor
@@ -312,7 +328,7 @@ class DecoderState:
 
 
 def causal_mask(prefix_length: int, new_length: int, device: torch.device) -> Tensor:
-    """Let each new position see the prefix, itself and what stands before it (§3.2.3): [query, key] bool, True = may see."""
+    """Let each new position see itself and what stands before (§3.2.3): [query, key] bool, True = may be attended."""
     queries = torch.arange(prefix_length, prefix_length + new_length, device=device).unsqueeze(1)
     return torch.arange(prefix_length + new_length, device=device) <= queries
 
@@ -377,7 +393,8 @@ class Transformer(nn.Module):
         x = self.source_embedding(src)
         for layer in self.encoder_layers:
             x = layer(x, attention_mask)
-        return self.encoder_norm(x)
+        memory: Tensor = self.encoder_norm(x)
+        return memory
 
     def start(self, memory: Tensor, src_padding_mask: Tensor) -> DecoderState:
         """Make the state before the first target position; the memory's keys and values are projected here, once.
@@ -386,7 +403,7 @@ class Transformer(nn.Module):
             memory: [batch, src_len, d_model] float.
             src_padding_mask: [batch, src_len] bool, True = real token, may be attended.
         """
-        caches = [LayerCache(layer.cross_attention.project(memory, memory)) for layer in self.decoder_layers]
+        caches = [layer.start(memory) for layer in cast(Iterable[DecoderLayer], self.decoder_layers)]
         return DecoderState(caches, src_padding_mask[:, None, None, :])
 
     def decode(

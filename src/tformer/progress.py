@@ -1,4 +1,4 @@
-"""What a person sees while something runs: one tqdm line on a terminal, plain lines in a file. All of it goes to stderr."""
+"""What a person sees while something runs, on stderr: one tqdm line on a terminal, plain lines in a file."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""The machine a run finds itself on: device, precision, threads, memory allocator, seeds. Each choice says its reason."""
+"""The machine a run finds itself on: device, precision, threads, allocator, signals. Each choice says its reason."""
 
 import contextlib
 import ctypes
@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -89,7 +89,9 @@ def _choose_precision(precision: str, device: torch.device) -> tuple[str, str]:
     if device.type == "cuda":
         fast, what = torch.cuda.is_bf16_supported(including_emulation=False), "this GPU"
     elif device.type == "cpu":
-        capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # newer than the oldest torch that tformer runs on
+        capabilities = getattr(
+            torch.cpu, "get_capabilities", dict
+        )()  # newer than the oldest torch that tformer runs on
         fast, what = any(capabilities.get(feature) for feature in _FAST_BF16_FEATURES), "this CPU"
     else:
         fast, what = False, "this device"
@@ -101,8 +103,9 @@ def _choose_precision(precision: str, device: torch.device) -> tuple[str, str]:
 def keep_freed_memory() -> None:
     """Keep the C library from handing large blocks back to the kernel at every free.
 
-    Each training step frees and takes the same large tensors again; with glibc's defaults, every one of them comes back as
-    fresh pages, and the page faults cost more than many of the operations. Does nothing where the C library is not glibc.
+    Each training step frees and takes the same large tensors again; with glibc's defaults, every one of them comes back
+    as fresh pages, and the page faults cost more than many of the operations. Does nothing where the C library is not
+    glibc.
     """
     if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
         return
@@ -110,18 +113,6 @@ def keep_freed_memory() -> None:
     libc = ctypes.CDLL(None)
     libc.mallopt(mmap_threshold, 32 * 2**20)  # the largest that glibc takes
     libc.mallopt(trim_threshold, 2**31 - 1)
-
-
-class Interrupted(Exception):  # noqa: N818 - it is no error: the run was asked to end, and has
-    """A signal ended the run after everything was saved.
-
-    Attributes:
-        exit_code: 128 + the signal's number, as shells have it.
-    """
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__(signal.Signals(signal_number).name)
-        self.exit_code = 128 + signal_number
 
 
 class StopSignals:
@@ -146,16 +137,7 @@ class StopSignals:
         for number, handler in self._former.items():
             signal.signal(number, handler)
 
-    def raise_received(self) -> NoReturn:
-        """Raise what a noted signal means.
-
-        Raises:
-            Interrupted: always.
-        """
-        assert self.received is not None
-        raise Interrupted(self.received)
-
-    def _note(self, number: int, frame: object) -> None:
+    def _note(self, number: int, _frame: object) -> None:
         if self.received is not None:
             os._exit(128 + number)  # checkpoints appear whole or not at all, so nothing can be harmed
         self.received = number

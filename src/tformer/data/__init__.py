@@ -1,0 +1,1 @@
+"""Text to batches: corpora, the tokenizer, and what training reads."""

@@ -38,9 +38,16 @@ class Batch:
     num_tokens: int
 
     def to(self, device: torch.device) -> "Batch":
-        """Give the same batch on a device."""
-        tensors = (self.src, self.tgt_in, self.tgt_out, self.src_padding_mask, self.tgt_padding_mask, self.indices)
-        return Batch(*(tensor.to(device, non_blocking=True) for tensor in tensors), self.num_tokens)
+        """Give the same batch on a device; the indices stay where they are, for people to read."""
+        return Batch(
+            self.src.to(device, non_blocking=True),
+            self.tgt_in.to(device, non_blocking=True),
+            self.tgt_out.to(device, non_blocking=True),
+            self.src_padding_mask.to(device, non_blocking=True),
+            self.tgt_padding_mask.to(device, non_blocking=True),
+            self.indices,
+            self.num_tokens,
+        )
 
 
 def pad(sentences: Sequence[npt.NDArray[np.int32]]) -> Tensor:

@@ -13,6 +13,7 @@ import codecs
 import difflib
 import gzip
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -34,6 +35,7 @@ TOO_FEW_COLUMNS = "fewer than two columns"
 NOT_TEXT = "not text"
 
 _MAX_LISTED = 10
+_READ_AT_ONCE = 1 << 16  # bytes: what a pipe holds
 _LINE_BREAKERS = re.compile("[\0\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029]")
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -174,6 +176,41 @@ def iter_lines(stream: IO[bytes] | Iterable[bytes], name: str) -> Iterator[str]:
                 f"iconv -f {encoding} -t UTF-8 OLD > NEW"
             ) from error
         yield clean(line)
+
+
+def arriving_lines(stream: IO[bytes], name: str, at_most: int) -> Iterator[list[str]]:
+    """Groups of lines as they arrive: who waits at the other end of a pipe is answered, a file comes in large groups.
+
+    Args:
+        stream: an open file or pipe, such as standard input's `buffer`.
+        name: what messages call it.
+        at_most: lines in a group.
+
+    Raises:
+        DataError: a line is not UTF-8.
+    """
+    none_waits = False
+
+    def raw_lines() -> Iterator[bytes]:
+        nonlocal none_waits
+        rest = b""
+        while chunk := os.read(stream.fileno(), _READ_AT_ONCE):
+            *whole, rest = (rest + chunk).split(b"\n")
+            for index, line in enumerate(whole, start=1):
+                none_waits = index == len(whole) and len(chunk) < _READ_AT_ONCE
+                yield line
+        none_waits = True
+        if rest:
+            yield rest
+
+    group: list[str] = []
+    for line in iter_lines(raw_lines(), name):
+        group.append(line)
+        if none_waits or len(group) == at_most:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def find_file(path: Path) -> Path:

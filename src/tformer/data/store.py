@@ -1,7 +1,7 @@
 """A tokenised corpus: ids of all sentences end to end, and where each begins."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -40,7 +40,9 @@ class Sentences:
         """Pack lists of ids and close each with EOS."""
         closed = [[*ids, EOS_ID] for ids in sentences]
         ends = np.cumsum([len(ids) for ids in closed], dtype=np.int64)
-        flat = np.fromiter((token for ids in closed for token in ids), dtype=np.int32, count=int(ends[-1]) if closed else 0)
+        flat = np.fromiter(
+            (token for ids in closed for token in ids), dtype=np.int32, count=int(ends[-1]) if closed else 0
+        )
         return cls(flat, ends)
 
     def __len__(self) -> int:
@@ -77,25 +79,29 @@ class TokenisedCorpus:
 
 
 def tokenise(corpus: Corpus, tokenizer: Encoder, max_length: int | None) -> TokenisedCorpus:
-    """Turn a corpus into ids, leaving out and counting the pairs with more than `max_length` pieces a side, EOS included.
+    """Turn a corpus into ids, leaving out and counting the pairs that have too many pieces on a side.
 
     Args:
         corpus: sentence pairs.
         tokenizer: turns text into ids.
-        max_length: the longest side in pieces; None keeps every pair, as evaluation must.
+        max_length: the longest side in pieces, EOS included; None keeps every pair, as evaluation must.
 
     Raises:
         DataError: no pair is short enough.
     """
     src = tokenizer.encode_batch([source for source, _ in corpus.pairs])
     tgt = tokenizer.encode_batch([target for _, target in corpus.pairs])
-    limit = max_length or max((len(ids) + 1 for ids in (*src, *tgt)), default=1)
-    kept = [index for index in range(len(src)) if max(len(src[index]), len(tgt[index])) < limit]
+    kept = [
+        index
+        for index, (source, target) in enumerate(zip(src, tgt, strict=True))
+        if max_length is None or max(len(source), len(target)) < max_length
+    ]
     report = corpus.report
     if len(kept) < len(src):
         short = set(kept)
         dropped = [corpus.lines[index] for index in range(len(src)) if index not in short]
-        report = report.also_left_out(LeftOut.of(f"longer than {limit} pieces", dropped))
+        too_long = LeftOut.of(f"longer than {max_length} pieces", dropped)
+        report = replace(report, left_out=(*report.left_out, too_long))
     if not kept:
         raise DataError(f"{'; '.join(report.lines())}: no pair is left; raise data.max_length (now {max_length})")
     return TokenisedCorpus(

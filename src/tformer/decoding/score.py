@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -45,6 +45,61 @@ class Comparison:
 
     systems: list[SystemScore]
     signature: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `tformer eval` found.
+
+    Attributes:
+        about: which weights, which set, which search.
+        scores: BLEU and chrF of the whole set, with signatures.
+        perplexity: of a piece, the right prefix given; None where not exactly one model was run.
+        parts: scores of the built-in corpus's parts, which are reported apart.
+        pronoun_accuracy: share of the built-in corpus's minimal pairs whose pronoun is right; None elsewhere.
+        comparison: paired significance against another model; None unless asked for.
+    """
+
+    about: str
+    scores: Scores
+    perplexity: float | None = None
+    parts: dict[str, Scores] = field(default_factory=dict)
+    pronoun_accuracy: float | None = None
+    comparison: Comparison | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Give the fields that scripts rely on; those that do not apply are left out."""
+        fields = {
+            **self.scores.to_json(),
+            "perplexity": self.perplexity,
+            "parts": {name: part.to_json() for name, part in self.parts.items()} or None,
+            "pronoun_accuracy": self.pronoun_accuracy,
+            "comparison": None if self.comparison is None else asdict(self.comparison),
+            "about": self.about,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def lines(self) -> list[str]:
+        """Give the same for a person."""
+        scores = self.scores
+        lines = [
+            self.about,
+            f"BLEU        {scores.bleu:6.2f}   {scores.signature}",
+            f"chrF        {scores.chrf:6.2f}   {scores.chrf_signature}",
+        ]
+        lines += [f"BLEU {part.bleu:13.2f}   {name}, {part.sentences} sentences" for name, part in self.parts.items()]
+        if self.pronoun_accuracy is not None:
+            lines.append(f"pronouns    {100 * self.pronoun_accuracy:6.2f}   % right in minimal pairs")
+        if self.perplexity is not None:
+            lines.append(f"perplexity  {self.perplexity:6.2f}   a piece, the right prefix given")
+        if self.comparison is not None:
+            lines.append(f"paired bootstrap, {self.comparison.signature}")
+            for system in self.comparison.systems:
+                p_value = "baseline" if system.p_value is None else f"p = {system.p_value:.4f}"
+                lines.append(
+                    f"BLEU {system.bleu:13.2f}   {system.mean:.2f} ± {system.ci:.2f}, {p_value}: {system.name}"
+                )
+        return lines
 
 
 class PronounItem(Protocol):

@@ -1,6 +1,7 @@
-"""The model folder on disk: checkpoints that are whole or absent, which of them is best and last, and their mean (§6.1).
+"""The model folder on disk: checkpoints that are whole or absent, the best and the last of them, their mean (§6.1).
 
-Weights are safetensors, the trainer's state is loaded with `weights_only=True`: nothing in a model folder is ever executed.
+Weights are safetensors, the trainer's state is loaded with `weights_only=True`: nothing in a model folder is ever
+executed.
 """
 
 import contextlib
@@ -24,8 +25,8 @@ STATE = "trainer.pt"
 class ModelFolder:
     """Everything of one model, in one folder that can be moved, copied and opened elsewhere.
 
-    config.yaml, tokenizer.model, metrics.jsonl, environment.json; checkpoints/step-00001000/ with weights and trainer state;
-    `last` and `best` point to one of these; `averaged/` holds the weights' mean once a run has ended.
+    config.yaml, tokenizer.model, metrics.jsonl, environment.json; checkpoints/step-00001000/ with weights and trainer
+    state; `last` and `best` point to one of these; `averaged/` holds the weights' mean once a run has ended.
 
     Args:
         path: the folder; it need not exist yet.
@@ -94,6 +95,10 @@ class ModelFolder:
         }
         with _appearing(self.averaged) as folder:
             save_file(mean, folder / WEIGHTS)
+
+    def forget_average(self) -> None:
+        """Remove the mean: it belongs to the end of a run, and this one goes on."""
+        _remove(self.averaged)
 
     def prune(self, keep: Iterable[int]) -> None:
         """Remove the checkpoints of all other steps, and what a killed run left half written."""
@@ -164,7 +169,7 @@ def load_state(folder: Path) -> dict[str, Any]:
         state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen types for a damaged file
         raise CheckpointError(
-            f"{folder / STATE}: cannot be read ({type(error).__name__}); remove {folder} to resume from the checkpoint before"
+            f"{folder / STATE}: cannot be read ({type(error).__name__}); remove {folder} to resume from the one before"
         ) from None
     return state
 

@@ -1,7 +1,7 @@
 """The training loop (the paper, §5): Adam, warm-up, label smoothing; validate, save, stop, and take up again exactly.
 
-Validation is a callable handed in, so training knows nothing of decoding. With the same seed and the same settings a run on a
-CPU is repeated digit by digit, and one that was stopped and resumed is the one that was not.
+Validation is a callable handed in, so training knows nothing of decoding. With the same seed and settings a run on a CPU
+is repeated digit by digit, and one that was stopped and resumed is the one that was not.
 """
 
 import dataclasses
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tformer.config import TrainingConfig
 from tformer.data.batching import Batch, BatchStream
-from tformer.errors import TformerError
+from tformer.errors import InterruptedRun, TformerError
 from tformer.model import Transformer
 from tformer.progress import TrainingProgress, say
 from tformer.runtime import Runtime, StopSignals
@@ -52,10 +51,10 @@ class TrainerState:
 
     Attributes:
         step: optimizer updates done.
-        last_step: where the run ends and a decaying schedule reaches 0; 0 until `max_minutes` has been turned into steps.
+        last_step: where the run ends, and a decaying schedule too; 0 until `max_minutes` has been turned into steps.
         epoch: of the batch order, counted from 0.
         taken: batches used of that epoch.
-        best_score: `training.best_metric` at its best, higher is better (nll negated); None before the first validation.
+        best_score: the best `training.best_metric`, higher is better (nll negated); None before the first validation.
         best_step: the step it was reached at.
         validations_since_best: what `training.patience` counts.
         elapsed_seconds: of training and validating.
@@ -74,7 +73,11 @@ class TrainerState:
 
 
 def train_step(
-    model: Transformer, batches: Sequence[Batch], optimizer: torch.optim.Optimizer, config: TrainingConfig, runtime: Runtime
+    model: Transformer,
+    batches: Sequence[Batch],
+    optimizer: torch.optim.Optimizer,
+    config: TrainingConfig,
+    runtime: Runtime,
 ) -> LossSum:
     """Make one update from a window of batches; losses are divided by the tokens of all of them together.
 
@@ -153,6 +156,7 @@ class Trainer:
             metrics.truncate(self.state.metrics_bytes)
         if self.state.best_step:
             self.folder.point("best", self.state.best_step)
+        self.folder.forget_average()
 
     def train(self) -> str:
         """Run to the end, or to a signal; either way everything is saved.
@@ -162,7 +166,7 @@ class Trainer:
 
         Raises:
             TformerError: the loss is no longer a number; nothing of that has been saved.
-            Interrupted: a signal asked for the end; the run has been saved.
+            InterruptedRun: a signal asked for the end; the run has been saved.
         """
         state, config = self.state, self.config
         progress = TrainingProgress(state.last_step or config.max_steps, state.step)
@@ -171,13 +175,14 @@ class Trainer:
         self.model.train()
         try:
             with StopSignals() as signals:
-                while (ending := self._ending()) is None and not signals.received:
+                while (ending := self._ending()) is None:
+                    if signals.received:
+                        self._save()
+                        raise InterruptedRun(
+                            f"stopped at step {state.step}, all saved; --resume goes on", signals.received
+                        )
                     self._step()
-                if ending is None:
-                    self._save()
-            if ending is None:
-                signals.raise_received()
-            self._finish()
+                self._finish()
             return ending
         finally:
             progress.close()
@@ -226,12 +231,12 @@ class Trainer:
         self.state.last_step = max(self.state.step, self.config.warmup_steps + 1, min(steps, self.config.max_steps))
         self._progress.set_total(self.state.last_step)
         say(
-            f"{seconds_a_step * 1000:.0f} ms a step: {self.config.max_minutes:g} minutes allow {self.state.last_step} steps; "
-            "the schedule ends there"
+            f"{seconds_a_step * 1000:.0f} ms a step: {self.config.max_minutes:g} minutes allow {self.state.last_step} "
+            "steps; the schedule ends there"
         )
 
     def _log(self) -> None:
-        """Bring the losses over from the device, refuse what is not a number, and write a metrics line for each step."""
+        """Bring the losses over from the device, refuse what is no number, and write a metrics line for each step."""
         if not self._unlogged:
             return
         seconds = time.monotonic() - self._window_started
@@ -240,8 +245,9 @@ class Trainer:
         for (step, sums, rate), (loss, nll) in zip(self._unlogged, values, strict=True):
             if loss != loss or loss == float("inf"):
                 raise TformerError(
-                    f"step {step}: the loss is {loss}; nothing of this has been saved. Resume from the last checkpoint with a "
-                    "lower training.learning_rate, a longer training.warmup_steps, training.clip_norm: 1.0, or precision: fp32"
+                    f"step {step}: the loss is {loss}; nothing of this has been saved. Resume from the last checkpoint "
+                    "with a lower training.learning_rate, a longer training.warmup_steps, training.clip_norm: 1.0, or "
+                    "precision: fp32"
                 )
             self._write_metrics(
                 step=step,
@@ -331,7 +337,8 @@ class Trainer:
         if not self.folder.checkpoint(state.step).is_dir():
             self._save()
         if self.validate and state.step % self.config.validate_every_steps:
-            result, _ = self._measure()  # for the record: whether a run ends here or goes on must not change what is best
+            # for the record only: whether a run ends here or goes on must not change what is best
+            result, _ = self._measure()
             say(f"step {state.step} · validation: perplexity {result.perplexity:.2f} · BLEU {result.bleu:.1f} greedy")
         if self.config.average_last > 1:
             steps = self._steps_to_average()

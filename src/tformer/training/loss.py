@@ -1,11 +1,14 @@
-"""Label-smoothed cross-entropy, as sums (the paper, §5.4), so that any cut of a batch into parts adds up to the same."""
+"""Label-smoothed cross-entropy, as sums (the paper, §5.4): any cut of a batch into parts adds up to the same."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tformer.data.batching import Batch
+from tformer.model import Transformer
 from tformer.vocabulary import PAD_ID
 
 
@@ -42,3 +45,20 @@ def sequence_loss(logits: Tensor, tgt_out: Tensor, num_tokens: int, label_smooth
         excess = (right - scores.mean(dim=1)).masked_fill(labels == PAD_ID, 0.0).sum()
         nll = loss - label_smoothing * excess
     return LossSum(loss, nll, num_tokens)
+
+
+@torch.inference_mode()
+def corpus_nll(model: Transformer, batches: Iterable[Batch], device: torch.device) -> float:
+    """Measure the negative log-likelihood a token that a model gives a corpus, right prefixes given: nats, unsmoothed.
+
+    Args:
+        model: in evaluation mode, on `device`.
+        batches: the whole corpus, each pair once.
+        device: where the model lives.
+    """
+    nll, num_tokens = torch.zeros((), device=device, dtype=torch.float64), 0
+    for batch in (batch.to(device) for batch in batches):
+        logits = model(batch.src, batch.tgt_in, batch.src_padding_mask, batch.tgt_padding_mask)
+        sums = sequence_loss(logits, batch.tgt_out, batch.num_tokens, label_smoothing=0.0)
+        nll, num_tokens = nll + sums.nll, num_tokens + sums.num_tokens
+    return nll.item() / num_tokens

@@ -8,8 +8,8 @@ from tformer.config import TrainingConfig
 def learning_rate(step: int, config: TrainingConfig, d_model: int, last_step: int) -> float:
     """Give the rate of one update: up in a straight line while warming up, peak exactly at `warmup_steps`, then down.
 
-    `paper` is §5.3's d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5); `learning_rate` in the settings replaces the
-    peak and keeps the shape. `linear` and `cosine` go down to 0 just after `last_step`.
+    `paper` is §5.3's d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5); `learning_rate` in the settings replaces
+    the peak and keeps the shape. `linear` and `cosine` go down to 0 just after `last_step`.
 
     Args:
         step: the update, counted from 1.

@@ -1,0 +1,5 @@
+"""`python -m tformer` is `tformer`."""
+
+from tformer.cli import main
+
+main()

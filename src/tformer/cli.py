@@ -1,0 +1,220 @@
+"""The command line: parse, call `runs`, print. Results go to stdout, everything else to stderr."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
+
+import typer
+
+from tformer import __version__
+from tformer.errors import ConfigError, TformerError
+
+if TYPE_CHECKING:
+    from tformer.decoding.translator import Translation
+
+app = typer.Typer(
+    name="tformer",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train the Transformer of 'Attention Is All You Need' on a parallel corpus, and translate with it.",
+)
+
+_debug = False
+
+
+def _set_debug(value: bool) -> None:
+    global _debug
+    _debug = _debug or value
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"tformer {__version__}")
+        raise typer.Exit
+
+
+Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
+Models = Annotated[
+    Optional[list[Path]],  # noqa: UP045 - typer reads it on Python 3.10
+    typer.Option("--model", metavar="DIR", help="Model folder; several vote. Default: the newest in ./runs."),
+]
+Beam = Annotated[Optional[int], typer.Option(min=1, metavar="N", help="Hypotheses kept a sentence; 1 is greedy.")]  # noqa: UP045
+Alpha = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option("--length-penalty", min=0.0, metavar="A", help="α: a score is log P / ((5 + length) / 6)^α."),
+]
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:N or mps.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.callback()
+def _tformer(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")] = False,
+    debug: Debug = False,
+) -> None:
+    pass
+
+
+@app.command()
+def train(
+    config: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="FILE", help="A config, or the name of a shipped one. Default: base.yaml."),
+    ] = None,
+    settings: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as training.max_steps=100; repeatable."),
+    ] = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="The model folder. Default: runs/ and the config's name."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the folder's run stopped.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in the folder.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Train a model: tokenizer, batches, training, validation, checkpoints.
+
+    Settings count in this order, the last one wins: defaults, `extends`, the config file, --set.
+    """
+    from tformer import runs
+
+    if resume and overwrite:
+        raise ConfigError("--resume and --overwrite were both given; give one of them")
+    folder = runs.train(config, settings or [], output, resume, overwrite)
+    typer.echo(folder.path)
+
+
+@app.command()
+def translate(
+    text: Annotated[Optional[list[str]], typer.Argument(help="Lines to translate. Default: standard input.")] = None,  # noqa: UP045
+    model: Models = None,
+    input_file: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--input", metavar="FILE", help="A text file, one sentence a line; - is standard input."),
+    ] = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Where translations go. Default: standard output."),
+    ] = None,
+    beam: Beam = None,
+    length_penalty: Alpha = None,
+    n_best: Annotated[int, typer.Option(min=1, metavar="N", help="Translations of each line, with scores.")] = 1,
+    batch_size: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, metavar="N", help="Sentences translated at once; changes the speed, not the result."),
+    ] = None,
+    as_json: Json = False,
+    device: Device = "auto",
+    debug: Debug = False,
+) -> None:
+    """Translate text: one line in, one line out.
+
+    With --n-best N above 1, N lines come for each: line number, score and translation, with tabs between.
+    """
+    from tformer import runs
+
+    found = runs.translate(
+        text or [], model or [], input_file, device, n_best, batch_size, beam_size=beam, length_penalty=length_penalty
+    )
+    with output.open("w", encoding="utf-8", newline="\n") if output else contextlib.nullcontext(sys.stdout) as out:
+        for number, line, translations in found:
+            out.write("".join(f"{row}\n" for row in _rows(number, line, translations, n_best, as_json)))
+            out.flush()
+
+
+def _rows(number: int, line: str, translations: "list[Translation]", n_best: int, as_json: bool) -> list[str]:
+    if as_json:
+        fields = [
+            {
+                "text": each.text,
+                "score": each.score,
+                "log_prob": each.log_prob,
+                "tokens": each.tokens,
+                "finished": each.finished,
+            }
+            for each in translations
+        ]
+        return [json.dumps({"line": number, "source": line, "translations": fields}, ensure_ascii=False)]
+    if n_best == 1:
+        return [translations[0].text]
+    return [f"{number}\t{each.score:.4f}\t{each.text}" for each in translations]
+
+
+@app.command(name="eval")
+def evaluate(
+    model: Models = None,
+    split: Annotated[str, typer.Option(help="Which split of the model's config: test, validation or train.")] = "test",
+    source: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Source sentences of your own.")] = None,  # noqa: UP045
+    reference: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Their translations.")] = None,  # noqa: UP045
+    hypothesis: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Score these translations against --reference; no model is run."),
+    ] = None,
+    target_lang: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="CODE", help="Decides how BLEU cuts words: zh, ja, ko, else 13a. Default: the config's."),
+    ] = None,
+    testset: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="NAME", help="A public test set that sacreBLEU knows, such as wmt14."),
+    ] = None,
+    langpair: Annotated[Optional[str], typer.Option(metavar="PAIR", help="Its languages, such as en-de.")] = None,  # noqa: UP045
+    beam: Beam = None,
+    length_penalty: Alpha = None,
+    compare: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="A model to compare with, by paired bootstrap."),
+    ] = None,
+    output: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Write the translations here.")] = None,  # noqa: UP045
+    as_json: Json = False,
+    device: Device = "auto",
+    debug: Debug = False,
+) -> None:
+    """Translate a test set and score it: BLEU and chrF with their signatures, perplexity."""
+    from tformer import runs
+
+    if hypothesis:
+        if not reference or source or testset:
+            raise ConfigError("--hypothesis goes with --reference alone")
+        found = runs.score_file(hypothesis, reference, target_lang)
+    else:
+        test = runs.choose_test(split, source, reference, testset, langpair)
+        found = runs.evaluate(
+            model or [], test, device, compare, target_lang, output, beam_size=beam, length_penalty=length_penalty
+        )
+    typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2) if as_json else "\n".join(found.lines()))
+
+
+def main() -> NoReturn:
+    """Run the command line: one message for what a user can mend, and the exit codes of the README."""
+    with contextlib.suppress(AttributeError):  # a replaced stream
+        sys.stdin.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        app()
+    except TformerError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted", 128 + signal.SIGINT)
+    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.filename or 'input or output'}: {error.strerror}", 1)
+    sys.exit(0)
+
+
+def _fail(message: str, exit_code: int) -> NoReturn:
+    if _debug:
+        traceback.print_exc()
+    typer.echo(f"tformer: {message}", err=True)
+    sys.exit(exit_code)
