@@ -2,11 +2,21 @@ import codecs
 import gzip
 import io
 import json
+import os
 
 import pytest
 
 from tformer.config import DataConfig, FilePair, HubSplit, JsonlFile, ParquetFile, TsvFile
-from tformer.data.corpus import CorpusReport, LeftOut, clean, find_file, iter_lines, read_corpus, read_lines
+from tformer.data.corpus import (
+    CorpusReport,
+    LeftOut,
+    arriving_lines,
+    clean,
+    find_file,
+    iter_lines,
+    read_corpus,
+    read_lines,
+)
 from tformer.errors import ConfigError, DataError
 
 CONFIG = DataConfig(source_lang="en", target_lang="es")
@@ -86,11 +96,26 @@ def test_clean_makes_one_line_that_utf8_can_hold_and_leaves_the_rest():
 
 
 def test_lines_come_as_they_arrive():
-    def endless():
-        while True:
-            yield b"on and on\n"
+    def slow_stream():
+        yield b"first\n"
+        pytest.fail("the second line was asked for before the first was given")
 
-    assert next(iter_lines(endless(), "stdin")) == "on and on"
+    assert next(iter_lines(slow_stream(), "stdin")) == "first"
+
+
+def test_a_pipe_is_answered_at_once_and_a_file_comes_in_groups(tmp_path):
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream, open(writing, "wb", buffering=0) as pipe:
+        groups = arriving_lines(stream, "stdin", at_most=2)
+        pipe.write(b"a\nb")
+        assert next(groups) == ["a"]
+        pipe.write(b"c\nd\ne\nf")
+        assert next(groups) == ["bc", "d"]
+        assert next(groups) == ["e"]
+        pipe.close()
+        assert list(groups) == [["f"]]
+    with write(tmp_path / "text", "1\n2\n\n4\n5").open("rb") as stream:
+        assert list(arriving_lines(stream, "text", at_most=2)) == [["1", "2"], ["", "4"], ["5"]]
 
 
 def test_invalid_utf8_names_file_line_byte_and_remedy(tmp_path):

@@ -92,6 +92,7 @@ def test_no_text_is_refused_in_one_line(lines, capfd):
     with pytest.raises(DataError, match="no vocabulary can be learnt") as caught:
         train(lines)
     assert "\n" not in str(caught.value)
+    assert ".cc" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
 
 
@@ -109,10 +110,12 @@ def test_odd_lines_break_nothing(capfd):
 def test_a_huge_corpus_is_sampled_evenly_and_says_so(monkeypatch):
     monkeypatch.setattr(tokenizer_module, "MAX_TRAINING_LINES", 100)
     alternating = ["abab abab", "cdcd cdcd"] * 100
+    alternating[1] = "zyzzyva"
     tokenizer = train(alternating, vocab_size=268)
     assert tokenizer.note == "vocabulary learnt from one in 3 of 200 lines"
     assert "a" in tokenizer.pieces(tokenizer.encode("xa"))
     assert "c" in tokenizer.pieces(tokenizer.encode("xc"))
+    assert "<0x7A>" in tokenizer.pieces(tokenizer.encode("z"))
 
 
 # ---- Text and ids ----

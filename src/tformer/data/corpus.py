@@ -156,7 +156,7 @@ def read_lines(path: Path) -> list[str]:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def iter_lines(stream: IO[bytes] | Iterable[bytes], name: str) -> Iterator[str]:
+def iter_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """Lines of a binary stream as they arrive, under the rules at the head of this module; `name` is for messages.
 
     Raises:

@@ -124,8 +124,6 @@ def _train(lines: list[str], config: TokenizerConfig) -> bytes:
     """The serialised model."""
     import sentencepiece
 
-    if not any(line.strip() for line in lines):
-        raise DataError("no vocabulary can be learnt: expected lines of text, got none that is not blank")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -153,5 +151,8 @@ def _train(lines: list[str], config: TokenizerConfig) -> bytes:
                 f"tokenizer.vocab_size: expected at least {needed[1]} for {all_bytes}the special pieces and the "
                 f"characters of this corpus, got {config.vocab_size}; set it to {needed[1]} or more"
             ) from error
-        raise DataError(f"no vocabulary can be learnt from this corpus: {error}") from error
+        raise DataError(
+            f"no vocabulary can be learnt from these {len(lines)} lines: expected text, found none that SentencePiece "
+            "can use; see whether they come from the right files (--debug shows its own words)"
+        ) from error
     return model.getvalue()
