@@ -460,11 +460,9 @@ def _suggest(path: str) -> str:
         return f"{parent} takes a single value"
 
     def likeness(known: str) -> float:
-        """How alike the last names are, also with their words in another order; more within the same section."""
+        """How alike the last names are; more so within the same section."""
         known_parent, _, known_name = known.rpartition(".")
-        pairs = (name, known_name), ("_".join(sorted(name.split("_"))), "_".join(sorted(known_name.split("_"))))
-        alike = max(difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs)
-        return alike + (0.2 if known_parent == parent else 0)
+        return difflib.SequenceMatcher(None, name, known_name).ratio() + (0.2 if known_parent == parent else 0)
 
     nearest = max(_KNOWN, key=likeness)
     if likeness(nearest) > 0.69:
