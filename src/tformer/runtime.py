@@ -89,9 +89,8 @@ def _choose_precision(precision: str, device: torch.device) -> tuple[str, str]:
     if device.type == "cuda":
         fast, what = torch.cuda.is_bf16_supported(including_emulation=False), "this GPU"
     elif device.type == "cpu":
-        capabilities = getattr(
-            torch.cpu, "get_capabilities", dict
-        )()  # newer than the oldest torch that tformer runs on
+        # older releases of torch cannot tell
+        capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
         fast, what = any(capabilities.get(feature) for feature in _FAST_BF16_FEATURES), "this CPU"
     else:
         fast, what = False, "this device"

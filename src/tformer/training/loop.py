@@ -1,7 +1,7 @@
 """The training loop (the paper, §5): Adam, warm-up, label smoothing; validate, save, stop, and take up again exactly.
 
-Validation is a callable handed in, so training knows nothing of decoding. With the same seed and settings a run on a CPU
-is repeated digit by digit, and one that was stopped and resumed is the one that was not.
+Validation is a callable handed in, so training knows nothing of decoding. With one seed and the same settings, a run on a
+CPU is repeated digit by digit, and one that was stopped and resumed is the one that was not.
 """
 
 import dataclasses
