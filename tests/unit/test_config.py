@@ -15,6 +15,7 @@ from tformer.config import (
     ModelConfig,
     ParquetFile,
     TsvFile,
+    differences,
     dump_config,
     load_config,
     shipped_config,
@@ -530,6 +531,12 @@ def test_a_dumped_config_keeps_the_order_of_the_schema():
     dumped = YAML().load(dump_config(Config()))
     assert list(dumped) == list(Config.model_fields)
     assert list(dumped["model"]) == list(ModelConfig.model_fields)
+
+
+def test_differences_name_each_setting_that_changed():
+    now = Config(seed=2, model=ModelConfig(d_k=5))
+    assert differences(Config(), now) == {"model.d_k": "model.d_k None -> 5", "seed": "seed 1 -> 2"}
+    assert differences(now, now) == {}
 
 
 def test_importing_the_config_is_light():
