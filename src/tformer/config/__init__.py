@@ -1,0 +1,36 @@
+"""The settings of a run: the schema, and how files and --set become one checked `Config`."""
+
+from tformer.config.loading import differences, dump_config, load_config, shipped_config
+from tformer.config.schema import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    FilePair,
+    HubSplit,
+    JsonlFile,
+    ModelConfig,
+    ParquetFile,
+    Source,
+    TokenizerConfig,
+    TrainingConfig,
+    TsvFile,
+)
+
+__all__ = [
+    "Config",
+    "DataConfig",
+    "DecodingConfig",
+    "FilePair",
+    "HubSplit",
+    "JsonlFile",
+    "ModelConfig",
+    "ParquetFile",
+    "Source",
+    "TokenizerConfig",
+    "TrainingConfig",
+    "TsvFile",
+    "differences",
+    "dump_config",
+    "load_config",
+    "shipped_config",
+]
