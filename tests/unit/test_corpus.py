@@ -105,6 +105,7 @@ def test_lines_come_as_they_arrive():
 
 def test_a_pipe_is_answered_at_once_and_a_file_comes_in_groups(tmp_path):
     reading, writing = os.pipe()
+    os.set_blocking(reading, False)  # whoever reads when nothing is there yet fails, and does not wait for ever
     with open(reading, "rb") as stream, open(writing, "wb", buffering=0) as pipe:
         groups = arriving_lines(stream, "stdin", at_most=2)
         pipe.write(b"a\nb")
