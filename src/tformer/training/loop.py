@@ -1,7 +1,7 @@
 """The training loop (the paper, §5): Adam, warm-up, label smoothing; validate, save, stop, and take up again exactly.
 
-Validation is a callable handed in, so training knows nothing of decoding. With one seed and the same settings, a run on a
-CPU is repeated digit by digit, and one that was stopped and resumed is the one that was not.
+Validation is a callable handed in, so training knows nothing of decoding. With one seed and one set of settings, a run on
+a CPU is repeated digit by digit, and one that was stopped and resumed is the one that was not.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from tformer.errors import InterruptedRun, TformerError
 from tformer.model import Transformer
 from tformer.progress import TrainingProgress, say
 from tformer.runtime import Runtime, StopSignals
-from tformer.training.checkpoint import ModelFolder
+from tformer.training.checkpoint import ModelFolder, load_into
 from tformer.training.loss import LossSum, sequence_loss
 from tformer.training.schedule import learning_rate
 
@@ -287,7 +287,7 @@ class Trainer:
             say(f"    source     {source}\n    reference  {reference}\n    hypothesis {hypothesis}")
         return better
 
-    def _measure(self) -> tuple[Validation, float]:
+    def _measure(self, weights: str = "last") -> tuple[Validation, float]:
         assert self.validate is not None
         self.model.eval()
         result = self.validate()
@@ -295,6 +295,7 @@ class Trainer:
         self._write_metrics(
             step=self.state.step,
             split="validation",
+            weights=weights,
             nll=result.nll,
             perplexity=result.perplexity,
             bleu=result.bleu,
@@ -341,6 +342,24 @@ class Trainer:
             result, _ = self._measure()
             say(f"step {state.step} · validation: perplexity {result.perplexity:.2f} · BLEU {result.bleu:.1f} greedy")
         if self.config.average_last > 1:
-            steps = self._steps_to_average()
-            self.folder.average(steps)
-            say(f"averaged the last {len(steps)} checkpoints (steps {steps[0]} to {steps[-1]})")
+            self._average()
+
+    def _average(self) -> None:
+        """Average the last checkpoints (§6.1), and keep the mean unless validation finds it worse than the best one.
+
+        Where the weights still move fast, as early in a run, the mean of several steps is worse than any of them.
+        """
+        steps = self._steps_to_average()
+        self.folder.average(steps)
+        what = f"the average of the last {len(steps)} checkpoints (steps {steps[0]} to {steps[-1]})"
+        if self.validate is None:
+            say(f"{what} is what translates from now on")
+            return
+        load_into(self.model, self.folder.averaged)
+        result, score = self._measure(weights="averaged")
+        shown = f"perplexity {result.perplexity:.2f} · BLEU {result.bleu:.1f} greedy"
+        if self.state.best_score is not None and score < self.state.best_score:
+            self.folder.forget_average()
+            say(f"{what} is worse than step {self.state.best_step} ({shown}), and is not kept")
+        else:
+            say(f"{what} is what translates from now on: {shown}")
