@@ -1,6 +1,6 @@
 """The training loop (the paper, §5): Adam, warm-up, label smoothing; validate, save, stop, and take up again exactly.
 
-Validation is a callable handed in, so training knows nothing of decoding. With one seed and one set of settings, a run on
+Validation is a callable handed in: training knows nothing of decoding. With one seed and one set of settings, a run on
 a CPU is repeated digit by digit, and one that was stopped and resumed is the one that was not.
 """
 
