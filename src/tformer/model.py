@@ -150,9 +150,10 @@ def sinusoids(length: int, d_model: int) -> Tensor:
     Returns:
         [length, d_model] float32; sines in the even columns, cosines in the odd ones.
     """
-    position = torch.arange(length, dtype=torch.float32).unsqueeze(1)
-    rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
-    return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1)
+    # in float64, since a float32 angle is the less exact the further the position
+    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
+    rate = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
+    return torch.stack((torch.sin(position * rate), torch.cos(position * rate)), dim=-1).flatten(1).float()
 
 
 class Embedding(nn.Module):
