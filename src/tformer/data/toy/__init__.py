@@ -1,0 +1,1 @@
+"""The built-in English→French corpus: a small grammar over a lexicon, and what a seed makes of them."""
