@@ -117,6 +117,8 @@ def keep_freed_memory() -> None:
 class StopSignals:
     """While this context is open, SIGINT, SIGTERM and SIGHUP are noted instead of obeyed; a second one quits at once.
 
+    A hang-up that was ignored before, as `nohup` has it, stays ignored.
+
     Attributes:
         received: the signal's number, or None.
     """
@@ -128,8 +130,10 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():  # only there may handlers be set
             for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-                if number := getattr(signal, name, None):
-                    self._former[number] = signal.signal(number, self._note)
+                number = getattr(signal, name, None)
+                if number is None or (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
+                    continue  # under nohup a hang-up is to pass unnoticed
+                self._former[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -56,9 +56,11 @@ def corpus_nll(model: Transformer, batches: Iterable[Batch], device: torch.devic
         batches: the whole corpus, each pair once.
         device: where the model lives.
     """
-    nll, num_tokens = torch.zeros((), device=device, dtype=torch.float64), 0
+    nll, num_tokens = [], 0
     for batch in (batch.to(device) for batch in batches):
         logits = model(batch.src, batch.tgt_in, batch.src_padding_mask, batch.tgt_padding_mask)
         sums = sequence_loss(logits, batch.tgt_out, batch.num_tokens, label_smoothing=0.0)
-        nll, num_tokens = nll + sums.nll, num_tokens + sums.num_tokens
-    return nll.item() / num_tokens
+        nll.append(sums.nll)
+        num_tokens += sums.num_tokens
+    # summed in float64, which not every device has
+    return torch.stack(nll).cpu().double().sum().item() / num_tokens
