@@ -1,0 +1,216 @@
+"""Batches by hand: the shift, the padding, the order and its saved place; and how little of Multi30k is padding."""
+
+import gzip
+import os
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tformer.config import TokenizerConfig
+from tformer.data.batching import BatchStream, collate, fixed_batches, pad, plan_batches
+from tformer.data.corpus import Corpus, CorpusReport
+from tformer.data.store import tokenise
+from tformer.data.tokenizer import Tokenizer
+from tformer.errors import DataError
+
+MULTI30K = Path(os.environ.get("TFORMER_DATA", Path(__file__).parents[3] / "shared" / "data")) / "multi30k"
+
+
+@pytest.fixture
+def corpus(tokenised):
+    """Three pairs; the second has a one-token target, the third an empty one."""
+    return tokenised([[4, 5], [6, 7, 8], [9]], [[10, 11, 12], [4], []])
+
+
+@pytest.fixture
+def forty(tokenised):
+    """Forty pairs of six lengths, so that many pairs are alike to the plan."""
+    return tokenised([[4] * (n % 3 + 1) for n in range(40)], [[5] * (n % 2) for n in range(40)])
+
+
+def taken(stream, batches):
+    """Which pairs the next batches hold."""
+    return [next(stream).indices.tolist() for _ in range(batches)]
+
+
+# ---- One batch ----
+
+
+def test_the_shift_by_hand(corpus):
+    batch = collate(corpus, np.array([0, 1, 2]))
+    assert batch.src.tolist() == [[4, 5, 2, 0], [6, 7, 8, 2], [9, 2, 0, 0]]
+    assert batch.tgt_in.tolist() == [[1, 10, 11, 12], [1, 4, 0, 0], [1, 0, 0, 0]]
+    assert batch.tgt_out.tolist() == [[10, 11, 12, 2], [4, 2, 0, 0], [2, 0, 0, 0]]
+    assert batch.src_padding_mask.tolist() == [[True, True, True, False], [True] * 4, [True, True, False, False]]
+    assert batch.tgt_padding_mask.tolist() == [[True] * 4, [True, True, False, False], [True, False, False, False]]
+    assert batch.indices.tolist() == [0, 1, 2]
+    assert batch.num_tokens == 4 + 2 + 1
+    for ids in (batch.src, batch.tgt_in, batch.tgt_out, batch.indices):
+        assert ids.dtype == torch.int64
+
+
+def test_pairs_stand_in_the_order_asked_for(corpus):
+    batch = collate(corpus, np.array([2, 0]))
+    assert batch.src.tolist() == [[9, 2, 0], [4, 5, 2]]
+    assert batch.tgt_out.tolist() == [[2, 0, 0, 0], [10, 11, 12, 2]]
+    assert batch.indices.tolist() == [2, 0]
+
+
+def test_an_empty_pair_alone(corpus):
+    batch = collate(corpus, np.array([2]))
+    assert (batch.tgt_in.tolist(), batch.tgt_out.tolist(), batch.num_tokens) == ([[1]], [[2]], 1)
+
+
+def test_masks_are_facts_about_length_not_about_ids(tokenised):
+    """A PAD id inside a sentence, which no tokenizer writes, would still be a token."""
+    batch = collate(tokenised([[0, 5]], [[0]]), np.array([0]))
+    assert batch.src_padding_mask.tolist() == [[True] * 3]
+    assert batch.tgt_in.tolist() == [[1, 0]]
+    assert batch.tgt_padding_mask.tolist() == [[True] * 2]
+
+
+def test_pad():
+    assert pad([np.array([4], np.int32), np.array([5, 6, 7], np.int32)]).tolist() == [[4, 0, 0], [5, 6, 7]]
+
+
+def test_a_batch_moves_whole(corpus):
+    batch = collate(corpus, np.array([0, 1]))
+    moved = batch.to(torch.device("meta"))
+    for name in ("src", "tgt_in", "tgt_out", "src_padding_mask", "tgt_padding_mask"):
+        assert getattr(moved, name).device.type == "meta"
+        assert getattr(moved, name).shape == getattr(batch, name).shape
+    assert moved.indices.device.type == "cpu"
+    assert moved.num_tokens == batch.num_tokens
+
+
+# ---- The plan ----
+
+
+def test_a_pair_longer_than_the_budget_is_alone():
+    plan = plan_batches(np.array([3, 50, 3, 3]), np.array([3, 3, 3, 60]), 12)
+    assert sorted(indices.tolist() for indices in plan) == [[0, 2], [1], [3]]
+
+
+def test_the_budget_bounds_each_side():
+    """Four rows of 5 on one side are 20; the other side has a budget of its own."""
+    lengths = np.array([5] * 8)
+    assert [len(indices) for indices in plan_batches(lengths, lengths, 20)] == [4, 4]
+    assert [len(indices) for indices in plan_batches(lengths, lengths, 19)] == [3, 3, 2]
+    assert [len(indices) for indices in plan_batches(lengths, np.ones(8, np.int64), 20)] == [4, 4]
+
+
+def test_every_pair_once_an_epoch(forty):
+    stream = BatchStream(forty, 24, seed=1)
+    for epoch in range(3):
+        batches = taken(stream, stream.batches_per_epoch)
+        assert stream.epoch == epoch
+        assert sorted(index for batch in batches for index in batch) == list(range(40))
+        assert stream.taken == stream.batches_per_epoch
+    assert sorted(n for batch in fixed_batches(forty, 24) for n in batch.indices.tolist()) == list(range(40))
+
+
+def test_the_order_is_a_function_of_seed_and_epoch(forty):
+    def epochs(seed):
+        stream = BatchStream(forty, 24, seed)
+        return [taken(stream, stream.batches_per_epoch) for _ in range(3)]
+
+    first, again, other = epochs(1), epochs(1), epochs(2)
+    assert first == again
+    assert len({str(order) for order in (*first, *other)}) == 6
+    # not the batches' order alone: pairs of one length meet other neighbours
+    assert {frozenset(batch) for batch in first[0]} != {frozenset(batch) for batch in first[1]}
+
+
+def test_the_order_does_not_hang_on_other_randomness(forty):
+    torch.manual_seed(3)
+    np.random.seed(3)
+    first = taken(BatchStream(forty, 24, 1), 5)
+    torch.manual_seed(4)
+    np.random.seed(4)
+    assert taken(BatchStream(forty, 24, 1), 5) == first
+
+
+def test_a_saved_place_is_taken_up_exactly(forty):
+    stream = BatchStream(forty, 24, seed=1)
+    places, batches = [], []
+    for _ in range(3 * stream.batches_per_epoch):
+        places.append((stream.epoch, stream.taken))
+        batches += taken(stream, 1)
+    places.append((stream.epoch, stream.taken))
+    for number, (epoch, used) in enumerate(places[:-1]):
+        resumed = BatchStream(forty, 24, seed=1)
+        resumed.seek(epoch, used)
+        assert taken(resumed, len(batches) - number) == batches[number:]
+        assert (resumed.epoch, resumed.taken) == places[-1]
+
+
+def test_a_place_at_the_end_of_an_epoch_is_the_start_of_the_next(forty):
+    stream = BatchStream(forty, 24, seed=1)
+    stream.seek(0, stream.batches_per_epoch)
+    assert taken(stream, 1) == taken_at_epoch(forty, 1)
+    assert (stream.epoch, stream.taken) == (1, 1)
+
+
+def taken_at_epoch(corpus, epoch):
+    stream = BatchStream(corpus, 24, seed=1)
+    stream.seek(epoch, 0)
+    return taken(stream, 1)
+
+
+# ---- From text ----
+
+
+class Words:
+    """One id a word."""
+
+    def encode_batch(self, texts):
+        return [[3 + len(word) for word in text.split()] for text in texts]
+
+
+def test_pairs_too_long_are_left_out_and_counted():
+    pairs = [("a b", "c"), ("a b c", "d"), ("a", "b c d"), ("a b", "c d")]
+    corpus = Corpus(pairs, [3, 5, 8, 9], CorpusReport("text", 4))
+    kept = tokenise(corpus, Words(), max_length=3)
+    assert (len(kept), kept.lines) == (2, [3, 9])
+    assert kept.src.lengths.tolist() == [3, 3]
+    assert kept.tgt.lengths.tolist() == [2, 3]
+    assert kept.report.lines() == ["text: 2 of 4 pairs kept; left out 2: longer than 3 pieces (lines 5, 8)"]
+    assert len(tokenise(corpus, Words(), max_length=None)) == 4
+    with pytest.raises(DataError, match=r"no pair is left; raise data\.max_length \(now 2\)"):
+        tokenise(corpus, Words(), max_length=2)
+
+
+# ---- Real text ----
+
+
+@pytest.fixture(scope="module")
+def multi30k():
+    if not MULTI30K.is_dir():
+        pytest.skip(f"no copy of Multi30k at {MULTI30K} (TFORMER_DATA may name its parent)")
+
+    def lines(language):
+        with gzip.open(MULTI30K / f"train.{language}.gz", "rt", encoding="utf-8", newline="\n") as file:
+            return [line.strip() for line in file]
+
+    pairs = list(zip(lines("en"), lines("de"), strict=True))
+    tokenizer = Tokenizer.train((line for pair in pairs for line in pair), TokenizerConfig(vocab_size=4000))
+    corpus = Corpus(pairs, list(range(1, len(pairs) + 1)), CorpusReport("Multi30k", len(pairs)))
+    return tokenise(corpus, tokenizer, max_length=256)
+
+
+def share_of_padding(batches):
+    cells = real = 0
+    for batch in batches:
+        cells += batch.src.numel() + batch.tgt_in.numel()
+        real += int(batch.src_padding_mask.sum()) + int(batch.tgt_padding_mask.sum())
+    return 1 - real / cells
+
+
+def test_little_of_a_batch_is_padding(multi30k):
+    assert share_of_padding(fixed_batches(multi30k, 4096)) < 0.06
+    stream = BatchStream(multi30k, 4096, seed=1)
+    assert share_of_padding(islice(stream, stream.batches_per_epoch)) < 0.06
+    assert stream.epoch == 0
