@@ -31,7 +31,7 @@ class Adjective:
     en: str
     forms: tuple[str, str, str, str]
     place: str
-    takes_very: bool
+    degree: str
     classes: frozenset[str]
 
     @property
@@ -53,6 +53,7 @@ class Verb:
     """A verb: English forms, the five French present forms (je, il, nous, vous, ils), and what it may be about."""
 
     en: str
+    en_third: str
     en_past: str
     en_ing: str
     fr: str
@@ -80,13 +81,13 @@ class Verb:
 
 @dataclass(frozen=True)
 class Place:
-    """Where something happens or is: `noun` with its prepositions, and who or what may be there."""
+    """Where something is or happens: `noun` with its prepositions, who or what may be there, and "to" in French (`goal`)."""
 
     noun: Noun
     en: str
     fr: str
     classes: frozenset[str]
-    is_goal: bool
+    goal: str
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def _classes(column: str, *more: str) -> frozenset[str]:
 
 def _adjective(english_form: str, masculine: str, feminine: str, place: str, degree: str, classes: str) -> Adjective:
     forms = french.adjective_forms(masculine, feminine)
-    return Adjective(english_form, forms, place, degree == "very", _classes(classes))
+    return Adjective(english_form, forms, place, degree, _classes(classes))
 
 
 def _verb(row: list[str]) -> Verb:
@@ -163,7 +164,7 @@ def _verb(row: list[str]) -> Verb:
     participle = " ".join([participle or infinitive.removesuffix("er") + "é", *particle])
     en_past = past if past == "-" else english.past(en, past)
     uses, who, what = _classes(use), _classes(subjects), _classes(objects)
-    return Verb(en, en_past, english.ing(en, ing), fr, (je, il, nous, vous, ils), participle, uses, who, what)
+    return Verb(en, english.third_person(en), en_past, english.ing(en, ing), fr, (je, il, nous, vous, ils), participle, uses, who, what)
 
 
 @cache
@@ -191,7 +192,7 @@ def load_lexicon() -> Lexicon:
         names,
         adjectives,
         verbs,
-        tuple(Place(noun_of[row[0]], row[1], row[2], _classes(row[3]), row[4] == "to") for row in _rows("places")),
+        tuple(Place(noun_of[row[0]], row[1], row[2], _classes(row[3]), row[4]) for row in _rows("places")),
         tuple(Phrase(*row[:3]) for row in _rows("phrases")),
         tuple(Phrase(*row[:2]) for row in _rows("games")),
         tuple(Phrase(*row[:2]) for row in _rows("geography")),
