@@ -11,6 +11,7 @@ The rules, the same for every text file that tformer reads:
 
 import codecs
 import difflib
+import functools
 import gzip
 import json
 import os
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from tformer.config import DataConfig, FilePair, HubSplit, JsonlFile, ParquetFile, Source, TsvFile
+from tformer.data.toy import make_toy_corpus
 from tformer.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ TOO_FEW_COLUMNS = "fewer than two columns"
 NOT_TEXT = "not text"
 
 _MAX_LISTED = 10
+_toy_corpus = functools.cache(make_toy_corpus)  # made in a second or so, and asked for split by split
 _READ_AT_ONCE = 1 << 16  # bytes: what a pipe holds
 _LINE_BREAKERS = re.compile("[\0\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029]")
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
@@ -281,9 +284,7 @@ def _read_tsv(path: Path) -> _Rows:
 
 
 def _read_toy(split_name: Literal["train", "validation", "test"], config: DataConfig) -> _Rows:
-    from tformer.data.toy import make_toy_corpus
-
-    pairs: list[Pair | str] = list(getattr(make_toy_corpus(), split_name))
+    pairs: list[Pair | str] = list(getattr(_toy_corpus(), split_name))
     if (config.source_lang, config.target_lang) == ("fr", "en"):
         pairs = [(pair[1], pair[0]) for pair in pairs]
     elif (config.source_lang, config.target_lang) != ("en", "fr"):
