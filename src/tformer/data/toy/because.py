@@ -10,6 +10,7 @@ from tformer.data.toy import parts
 from tformer.data.toy.clauses import PAST, Sentence, english_clause, finish, french_clause, predicate
 from tformer.data.toy.lexicon import Adjective, Reason, load_lexicon
 from tformer.data.toy.phrases import (
+    AGREEING,
     IL,
     ILS,
     PEOPLE,
@@ -63,9 +64,9 @@ def _parties(picker: Picker, reason: Reason) -> tuple[NounPhrase, NounPhrase]:
     if reason.subjects & PEOPLE and picker.chance(0.35):
         who = bare_phrase(picker.one(parts.names()))
     else:
-        nouns = nouns_of(reason.subjects & reason.verb.subjects)
+        nouns = nouns_of(reason.subjects)
         who = parts.definite(picker, picker.one(nouns), plural=plural)
-    options = parts.objects_of(reason.objects & reason.verb.objects or reason.objects)
+    options = parts.objects_of(reason.objects)
     noun = picker.one(options)
     if noun in load_lexicon().mass:
         return who, mass_phrase(noun, "the")
@@ -102,8 +103,8 @@ def minimal_pair(picker: Picker) -> tuple[PronounItem, PronounItem, frozenset[tu
 
 def stayed_because(picker: Picker) -> Sentence:
     """Mary did not come because she was ill."""
-    verb = picker.one([verb for verb in parts.verbs(transitive=False) if verb.en in _MOVES])
-    who = parts.subject(picker, verb.subjects & PEOPLE, agreeing=True)
+    verb = picker.one([verb for verb in parts.moves() if verb.en in _MOVES])
+    who = parts.subject(picker, verb.subjects & PEOPLE, AGREEING)
     negative = verb.en in ("come", "dance", "sing", "work", "play") or picker.chance(0.5)
     reasons = _HINDRANCES if negative else _IMPULSES
     adjective = picker.one([word for word in load_lexicon().adjectives if word.en in reasons])

@@ -99,7 +99,11 @@ def negate(words: str, negative: bool) -> str:
 
 
 def predicate(
-    subject: NounPhrase, adjective: Adjective, past: bool = False, negative: bool = False, degree: tuple[str, str] = ("", "")
+    subject: NounPhrase,
+    adjective: Adjective,
+    past: bool = False,
+    negative: bool = False,
+    degree: tuple[str, str] = ("", ""),
 ) -> tuple[str, str]:
     """Subject, be and adjective: (the street was wide, la rue était large); avoir for hungry (il avait faim).
 

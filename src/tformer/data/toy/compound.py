@@ -13,19 +13,28 @@ from tformer.data.toy.clauses import (
     predicate,
 )
 from tformer.data.toy.lexicon import load_lexicon
-from tformer.data.toy.phrases import IL, ILS, PEOPLE, NounPhrase, Picker, UnsuitableError, adjectives_of, bare_phrase, nouns_of
+from tformer.data.toy.phrases import (
+    IL,
+    ILS,
+    PEOPLE,
+    NounPhrase,
+    Picker,
+    UnsuitableError,
+    adjectives_of,
+    bare_phrase,
+    nouns_of,
+)
 
 ANY_PLACE = ("before", "after", "predicate", "avoir")
 
 
 def gave(picker: Picker) -> Sentence:
     """Mary gave the book to the boy."""
-    verb = picker.one(parts.verbs("receiver"))
+    verb = picker.one(parts.verbs_for("receiver"))
     who, receiver = parts.subject(picker, verb.subjects), _person(picker)
     negative = picker.chance(0.2)
-    what = parts.thing(picker, verb.objects, negative, probability=0.1)
-    if who.en == receiver.en:
-        raise UnsuitableError
+    what = parts.thing(picker, verb.objects, "negated" if negative else "free", probability=0.1)
+    parts.check_distinct(who, receiver)
     en = f"{english_clause(who, verb, PAST, negative)} {what.en} to {receiver.en}"
     fr = f"{french_clause(who, verb, PAST, negative)} {what.fr} à {receiver.fr}"
     return finish(en, fr, who.combinations | what.combinations | receiver.combinations | {parts.of(verb, what)})
@@ -50,11 +59,15 @@ _MODALS = (
 
 def wants_to(picker: Picker) -> Sentence:
     """Mary wants to buy a dress. We cannot find the key. The boys must wash the car."""
-    verb = picker.one([v for v in parts.verbs(without="receiver") if "taste" not in v.uses and not v.is_state])
-    who = parts.subject(picker, verb.subjects & PEOPLE)
+    verb = picker.one([verb for verb in parts.actions() if verb.subjects & PEOPLE and not verb.is_state])
     *english_forms, french_forms = picker.random.choice(_MODALS)
-    negative = picker.chance(0.3)
-    what = parts.thing(picker, verb.objects, negative)
+    unwanted = "chance" in verb.uses  # one must not lose a key, and that is all
+    negative = unwanted or picker.chance(0.3)
+    if unwanted and english_forms[0] != "must":
+        raise UnsuitableError
+    who = parts.subject(picker, verb.subjects & PEOPLE, share=0.45)
+    what = parts.thing(picker, verb.objects, "definite" if negative else "free")
+    parts.check_distinct(who, what)
     modal = english_forms[2 * negative + (not is_third_singular(who))]
     fr = negate(f"{who.fr} |{french_forms[who.person]}| {verb.fr} {what.fr}", negative)
     combinations = who.combinations | what.combinations | {parts.of(verb, what)}
@@ -63,12 +76,12 @@ def wants_to(picker: Picker) -> Sentence:
 
 def and_but(picker: Picker) -> Sentence:
     """Mary bought a pear and Peter bought an apple. Lucy read the book, but Paul did not read the letter."""
-    verb = picker.one([v for v in parts.verbs(without="receiver") if "taste" not in v.uses and PEOPLE & v.subjects])
+    verb = picker.one([verb for verb in parts.actions() if verb.subjects & PEOPLE and not verb.is_state])
     one, other = bare_phrase(picker.one(parts.names())), bare_phrase(picker.one(parts.names()))
     negative = picker.chance(0.4)
     first = parts.thing(picker, verb.objects, probability=0.1)
-    second = parts.thing(picker, verb.objects, negative, probability=0.1)
-    if one.noun is other.noun or first.noun is second.noun:
+    second = parts.thing(picker, verb.objects, "definite" if negative else "free", probability=0.1)
+    if len({one.noun, other.noun, first.noun, second.noun}) < 4:
         raise UnsuitableError
     en_link, fr_link = (", but", ", mais") if negative else (" and", " et")
     en_first, en_second = english_clause(one, verb, PAST), english_clause(other, verb, PAST, negative)
@@ -78,20 +91,14 @@ def and_but(picker: Picker) -> Sentence:
     return finish(en, fr, first.combinations | second.combinations | {parts.of(verb, first), parts.of(verb, second)})
 
 
-_PLUS = "beautiful good new comfortable fast useful interesting modern elegant cheap clean warm soft kind brave intelligent"
-_MINUS = "expensive old slow heavy small difficult boring noisy dirty fragile lazy shy clumsy long"
-
-
 def such_but(picker: Picker) -> Sentence:
     """The coat is expensive, but it is beautiful."""
-    noun = picker.one(load_lexicon().nouns)
+    contrast = picker.one(load_lexicon().contrasts)
+    first, second = contrast.first, picker.one(contrast.seconds)
+    noun = picker.one([noun for noun in nouns_of(first.classes) if second.fits(noun)])
+    if picker.chance(0.5):
+        first, second = second, first
     who = parts.definite(picker, noun)
-    options = adjectives_of(noun, "before", "after")
-    good = picker.one([word for word in options if word.en in _PLUS.split()])
-    bad = picker.one([word for word in options if word.en in _MINUS.split()])
-    if {good.en, bad.en} == {"new", "old"}:
-        raise UnsuitableError
-    first, second = (good, bad) if picker.chance(0.5) else (bad, good)
     en_pronoun, fr_pronoun = who.pronoun
     same = NounPhrase(en_pronoun, fr_pronoun, None, who.feminine, who.person)
     past = picker.chance(0.3)
@@ -115,7 +122,8 @@ def thinks_that(picker: Picker) -> Sentence:
     noun = picker.one(load_lexicon().nouns)
     what = parts.definite(picker, noun)
     adjective = picker.one(adjectives_of(noun, *ANY_PLACE))
-    if who.noun is noun:
+    parts.check_distinct(who, what)
+    if what.en.startswith("that "):
         raise UnsuitableError
     en, fr = predicate(what, adjective, negative=picker.chance(0.15))
     en_verb = third if is_third_singular(who) else base
@@ -123,7 +131,9 @@ def thinks_that(picker: Picker) -> Sentence:
     return finish(f"{who.en} {en_verb} that {en}", f"{who.fr} {forms[who.person]} que {fr}", combinations)
 
 
-_SOMEONES = frozenset("kin pet clothing vehicle instrument jewel device luggage house garden toy".split())
+_SOMEONES = frozenset(
+    ["kin", "pet", "clothing", "vehicle", "instrument", "jewel", "device", "luggage", "house", "garden", "toy"]
+)
 
 
 def of_someone(picker: Picker) -> Sentence:
@@ -150,9 +160,9 @@ def of_someone(picker: Picker) -> Sentence:
 
 def plays(picker: Picker) -> Sentence:
     """Mary plays the piano. Did the boys play football yesterday?"""
-    who = parts.subject(picker, PEOPLE)
+    who = parts.subject(picker, PEOPLE, share=0.45)
     game = picker.one(load_lexicon().games)
-    verb = next(verb for verb in parts.verbs(transitive=False) if verb.en == "play")
+    verb = next(verb for verb in parts.moves() if verb.en == "play")
     tense = picker.random.choice(parts.TENSES)
     negative = picker.chance(0.25)
     question = not negative and picker.chance(0.25)

@@ -1,7 +1,8 @@
-"""The lexicon: what the tables in `lexicon/*.tsv` say, as frozen records that can be indexed by class.
+"""The lexicon: what the tables in `lexicon/*.tsv` say, as frozen records.
 
-A class is what a noun is for the purpose of meaning: one eats `food`, crosses a `way`; a `person` may be kind, a `way` wide.
-Verbs and adjectives name the classes they go with, so that every sentence says something that one could say.
+A class is what a noun is for the purpose of meaning: one eats `food` and crosses a `way`; a `person` may be kind, a `way`
+wide. Verbs and adjectives name the classes they go with, so that every sentence says something that one could say.
+Records are compared by identity: there is one lexicon.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from importlib.resources import files
 from tformer.data.toy import english, french
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Noun:
     """A noun, a name, or an uncountable; `fr` and `fr_plural` carry an asterisk before an h that allows no elision."""
 
@@ -24,9 +25,9 @@ class Noun:
     classes: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Adjective:
-    """An adjective: its four forms, where it stands (before, after, predicate, avoir), and of which nouns it may be said."""
+    """An adjective: its four forms, where it stands (see its table), and of which nouns it may be said."""
 
     en: str
     forms: tuple[str, str, str, str]
@@ -39,6 +40,11 @@ class Adjective:
         """Whether it never shows gender or number."""
         return len(set(self.forms)) == 1
 
+    @property
+    def precedes(self) -> bool:
+        """Whether it stands before its noun."""
+        return self.place in ("before", "front")
+
     def form(self, feminine: bool, plural: bool) -> str:
         """The French form for a gender and a number."""
         return self.forms[feminine + 2 * plural]
@@ -48,7 +54,7 @@ class Adjective:
         return bool(self.classes & noun.classes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verb:
     """A verb: English forms, the five French present forms (je, il, nous, vous, ils), and what it may be about."""
 
@@ -79,9 +85,9 @@ class Verb:
         return self.en_past == self.en
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Place:
-    """Where something is or happens: `noun` with its prepositions, who or what may be there, and "to" in French (`goal`)."""
+    """Where something is or happens: a noun, its prepositions (`goal`: *to* in French), who or what may be there."""
 
     noun: Noun
     en: str
@@ -90,7 +96,7 @@ class Place:
     goal: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Phrase:
     """A fixed expression in both languages, and the `use` that it is for (past, habit, now …) where its table says."""
 
@@ -99,7 +105,7 @@ class Phrase:
     use: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reason:
     """A line of reasons.tsv: why someone did (not) do it, with the adjectives that may be said of either noun."""
 
@@ -111,7 +117,7 @@ class Reason:
     of_object: tuple[Adjective, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sequel:
     """A line of sequels.tsv: two verbs that may follow each other with the same object."""
 
@@ -120,7 +126,15 @@ class Sequel:
     objects: frozenset[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """A line of contrasts.tsv: an adjective, and those that may follow it after *but*."""
+
+    first: Adjective
+    seconds: tuple[Adjective, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Lexicon:
     """All tables."""
 
@@ -136,6 +150,7 @@ class Lexicon:
     geography: tuple[Phrase, ...]
     reasons: tuple[Reason, ...]
     sequels: tuple[Sequel, ...]
+    contrasts: tuple[Contrast, ...]
 
 
 def _rows(table: str) -> Iterator[list[str]]:
@@ -164,17 +179,37 @@ def _verb(row: list[str]) -> Verb:
     participle = " ".join([participle or infinitive.removesuffix("er") + "é", *particle])
     en_past = past if past == "-" else english.past(en, past)
     uses, who, what = _classes(use), _classes(subjects), _classes(objects)
-    return Verb(en, english.third_person(en), en_past, english.ing(en, ing), fr, (je, il, nous, vous, ils), participle, uses, who, what)
+    return Verb(
+        en,
+        english.third_person(en),
+        en_past,
+        english.ing(en, ing),
+        fr,
+        (je, il, nous, vous, ils),
+        participle,
+        uses,
+        who,
+        what,
+    )
 
 
 @cache
 def load_lexicon() -> Lexicon:
     """The lexicon that comes with the package."""
     nouns = tuple(
-        Noun(en, en_plural or english.plural(en), fr, fr_plural or french.plural(fr), gender == "f", _classes(classes, en))
+        Noun(
+            en,
+            en_plural or english.plural(en),
+            fr,
+            fr_plural or french.plural(fr),
+            gender == "f",
+            _classes(classes, en),
+        )
         for en, fr, gender, classes, en_plural, fr_plural, *_ in _rows("nouns")
     )
-    mass = tuple(Noun(en, "", fr, "", gender == "f", _classes(classes, en)) for en, fr, gender, classes, *_ in _rows("mass"))
+    mass = tuple(
+        Noun(en, "", fr, "", gender == "f", _classes(classes, en)) for en, fr, gender, classes, *_ in _rows("mass")
+    )
     school = tuple(
         Noun(en, "", *((fr, "") if number == "s" else ("", fr)), gender == "f", frozenset({"subject"}))
         for en, fr, gender, number, *_ in _rows("subjects")
@@ -185,6 +220,10 @@ def load_lexicon() -> Lexicon:
     noun_of = {noun.en: noun for noun in nouns}
     adjective_of = {adjective.en: adjective for adjective in adjectives}
     verb_of = {verb.en: verb for verb in reversed(verbs)}  # the first of two (leave a house, leave) is meant
+
+    def adjectives_in(column: str) -> tuple[Adjective, ...]:
+        return tuple(adjective_of[word] for word in column.split())
+
     return Lexicon(
         nouns,
         mass,
@@ -192,20 +231,16 @@ def load_lexicon() -> Lexicon:
         names,
         adjectives,
         verbs,
-        tuple(Place(noun_of[row[0]], row[1], row[2], _classes(row[3]), row[4]) for row in _rows("places")),
+        tuple(Place(noun_of[noun], en, fr, _classes(there), goal) for noun, en, fr, there, goal, *_ in _rows("places")),
         tuple(Phrase(*row[:3]) for row in _rows("phrases")),
         tuple(Phrase(*row[:2]) for row in _rows("games")),
         tuple(Phrase(*row[:2]) for row in _rows("geography")),
         tuple(
             Reason(
-                verb_of[row[0]],
-                row[1] == "no",
-                _classes(row[2]),
-                _classes(row[3]),
-                tuple(adjective_of[word] for word in row[4].split()),
-                tuple(adjective_of[word] for word in row[5].split()),
+                verb_of[verb], yes == "no", _classes(who), _classes(what), adjectives_in(of_who), adjectives_in(of_what)
             )
-            for row in _rows("reasons")
+            for verb, yes, who, what, of_who, of_what, *_ in _rows("reasons")
         ),
         tuple(Sequel(verb_of[row[0]], verb_of[row[1]], _classes(row[2])) for row in _rows("sequels")),
+        tuple(Contrast(adjective_of[row[0]], adjectives_in(row[1])) for row in _rows("contrasts")),
     )

@@ -7,12 +7,15 @@ from tformer.data.toy.clauses import FUTURE, PAST, PRESENT, PROGRESSIVE
 from tformer.data.toy.lexicon import Adjective, Noun, Phrase, Place, Verb, load_lexicon
 from tformer.data.toy.phrases import (
     DEFINITE,
+    IL,
     ILS,
     INDEFINITE,
     NEGATED,
+    NEVER,
     PEOPLE,
     POSSESSIVE,
     PRONOUNS,
+    THE,
     Determiner,
     NounPhrase,
     Picker,
@@ -27,27 +30,38 @@ from tformer.data.toy.phrases import (
     school_phrase,
 )
 
-ATTRIBUTIVE = ("before", "after")
 TENSES = (PAST, PRESENT, PROGRESSIVE, FUTURE)
 _USE = {PAST: "past", PRESENT: "habit", PROGRESSIVE: "now", FUTURE: "future"}
 
 
 def adjectives(picker: Picker, noun: Noun, probability: float) -> list[Adjective]:
-    """No adjective, one, or now and then one before and a colour after: small red."""
+    """No adjective, one, or now and then one before and a colour after: small red.
+
+    The few that precede their noun are drawn as often as the many that follow it, for the sake of bel, nouvel and vieil.
+    """
     if not picker.chance(probability):
         return []
-    first = picker.one(adjectives_of(noun, *ATTRIBUTIVE))
-    if first.place == "before" and picker.chance(0.25):
-        colours = [word for word in adjectives_of(noun, "after") if word.degree == "colour"]
-        return [first, picker.one(colours)]
+    first = picker.one(adjectives_of(noun, *picker.random.choice((("before", "front"), ("after",)))))
+    if first.precedes and picker.chance(0.2):
+        return [first, picker.one([word for word in adjectives_of(noun, "after") if word.degree == "colour"])]
     return [first]
 
 
 def determined(
-    picker: Picker, noun: Noun, groups: Sequence[tuple[Determiner, ...]], probability: float = 0.2, plural: bool | None = None
+    picker: Picker,
+    noun: Noun,
+    groups: Sequence[tuple[Determiner, ...]],
+    probability: float = 0.0,
+    plural: bool | None = None,
 ) -> NounPhrase:
-    """The noun with a determiner of one of the groups, and with an adjective by some probability."""
-    plural = picker.chance(0.4) if plural is None else plural
+    """The noun with a determiner of one of the groups, and with an adjective by some probability.
+
+    Raises:
+        UnsuitableError: none of the determiners goes with the noun.
+    """
+    if plural is None:
+        plural = picker.chance(0.8 if "plenty" in noun.classes else 0.4)
+    plural = plural and "parent" not in noun.classes
     possible = [options for group in groups if (options := determiners(noun, group, plural))]
     if not possible:
         raise UnsuitableError
@@ -57,16 +71,16 @@ def determined(
 
 def definite(picker: Picker, noun: Noun, probability: float = 0.0, plural: bool | None = None) -> NounPhrase:
     """The noun with the, this, that or a possessive; *the* most often."""
-    return determined(picker, noun, (DEFINITE[:1], DEFINITE[:1], DEFINITE, POSSESSIVE), probability, plural)
+    return determined(picker, noun, _GROUPS["definite"], probability, plural)
 
 
 @cache
-def names(feminine: bool | None = None) -> tuple[Noun, ...]:
-    """The names, or those of one gender."""
-    return tuple(name for name in load_lexicon().names if feminine is None or name.feminine == feminine)
+def names() -> tuple[Noun, ...]:
+    """First names."""
+    return load_lexicon().names
 
 
-def two_names(picker: Picker) -> NounPhrase:
+def _two_names(picker: Picker) -> NounPhrase:
     """Two people: Mary and Peter."""
     first, second = picker.one(names()), picker.one(names())
     if first is second:
@@ -75,27 +89,52 @@ def two_names(picker: Picker) -> NounPhrase:
     return NounPhrase(f"{first.en} and {second.en}", f"{first.fr} et {second.fr}", first, feminine, ILS)
 
 
-def subject(picker: Picker, classes: frozenset[str], agreeing: bool = False, probability: float = 0.15) -> NounPhrase:
-    """Someone or something of the classes: a pronoun, a name, two names, or a noun; `agreeing`: not I, you, we."""
+def _friend(picker: Picker) -> NounPhrase:
+    """A friend by name, so that the gender is known: my friend Mary, mon amie Marie."""
+    name, determiner = picker.one(names()), picker.one(POSSESSIVE)
+    fr = f"{determiner.feminine} amie" if name.feminine else f"{determiner.masculine} ami"
+    return NounPhrase(f"{determiner.en} friend {name.en}", f"{fr} {name.fr}", name, name.feminine, IL)
+
+
+def subject(
+    picker: Picker,
+    classes: frozenset[str],
+    pronouns: Sequence[NounPhrase] = PRONOUNS,
+    probability: float = 0.15,
+    share: float = 0.25,
+) -> NounPhrase:
+    """Someone or something: one of the pronouns (as often as `share` says), a name or two, a friend, or a noun."""
     if classes & PEOPLE:
+        if picker.chance(share):
+            return picker.one(pronouns)
         kind = picker.random.random()
         if kind < 0.25:
-            return picker.one([word for word in PRONOUNS if word.shows_agreement or not agreeing])
-        if kind < 0.45:
             return bare_phrase(picker.one(names()))
-        if kind < 0.5:
-            return two_names(picker)
+        if kind < 0.33:
+            return _two_names(picker)
+        if kind < 0.38:
+            return _friend(picker)
     noun = picker.one(nouns_of(classes))
     if picker.chance(0.15) and "kin" not in noun.classes:
         return determined(picker, noun, (INDEFINITE,), probability)
     return definite(picker, noun, probability)
 
 
+def check_distinct(who: NounPhrase, what: NounPhrase) -> None:
+    """Nobody does something to himself.
+
+    Raises:
+        UnsuitableError: both are the same.
+    """
+    if what.noun and (what.noun is who.noun or what.noun.en in who.en.split()):
+        raise UnsuitableError
+
+
 def related(picker: Picker) -> NounPhrase:
     """Someone by someone else's name: Mary's sister, la sœur de Marie."""
     name, noun = picker.one(names()), picker.one(nouns_of(frozenset({"kin"})))
     fr = f"{'la' if noun.feminine else 'le'} {noun.fr} de {name.fr}"
-    return NounPhrase(f"{name.en}'s {noun.en}", fr, noun, noun.feminine, 1)
+    return NounPhrase(f"{name.en}'s {noun.en}", fr, noun, noun.feminine, IL)
 
 
 @cache
@@ -109,22 +148,29 @@ def objects_of(classes: frozenset[str]) -> tuple[Noun, ...]:
     return nouns_of(classes) + _mass_of(classes) + school
 
 
-def thing(
-    picker: Picker, classes: frozenset[str], negative: bool = False, is_definite: bool = False, probability: float = 0.2
-) -> NounPhrase:
-    """An object of the classes: countable, uncountable, a school subject, or a person by name."""
+def thing(picker: Picker, classes: frozenset[str], kind: str = "free", probability: float = 0.2) -> NounPhrase:
+    """An object of the classes: countable, uncountable, a school subject, or a person by name.
+
+    `kind` is "free", "definite", "negated" (free after a negation) or "never" (any of them, any at all).
+    """
     if "person" in classes and picker.chance(0.4):
         return bare_phrase(picker.one(names()))
     noun = picker.one(objects_of(classes))
-    if noun in load_lexicon().school:
+    if "subject" in noun.classes:
         return school_phrase(noun)
-    if noun in load_lexicon().mass:
-        article = "the" if is_definite or picker.chance(0.3) else "any" if negative else "some"
+    if not noun.fr_plural:
+        article = picker.random.choice(_ARTICLES[kind])
         return mass_phrase(noun, article, adjectives(picker, noun, probability))
-    if is_definite:
-        return definite(picker, noun, probability)
-    indefinite = NEGATED if negative else INDEFINITE
-    return determined(picker, noun, (DEFINITE[:1], DEFINITE, POSSESSIVE, indefinite, indefinite), probability)
+    return determined(picker, noun, _GROUPS[kind], probability)
+
+
+_GROUPS = {
+    "free": (THE, DEFINITE, POSSESSIVE, INDEFINITE, INDEFINITE),
+    "definite": (THE, THE, DEFINITE, POSSESSIVE),
+    "negated": (THE, DEFINITE, POSSESSIVE, NEGATED, NEGATED),
+    "never": (NEVER,),
+}
+_ARTICLES = {"free": ("some", "some", "the"), "definite": ("the",), "negated": ("any", "any", "the"), "never": ("any",)}
 
 
 def taste(picker: Picker, verb: Verb) -> NounPhrase:
@@ -183,10 +229,22 @@ def _phrases(use: str) -> tuple[Phrase, ...]:
 
 
 @cache
-def verbs(*uses: str, without: str = "", transitive: bool = True) -> tuple[Verb, ...]:
-    """The verbs with all the uses and without one, with an object or not."""
+def actions(*uses: str) -> tuple[Verb, ...]:
+    """The verbs with an object and no more than that, of all the uses: not giving, not loving."""
     return tuple(
         verb
         for verb in load_lexicon().verbs
-        if verb.uses.issuperset(uses) and without not in verb.uses and transitive != bool(verb.uses & {"place", "goal"})
+        if verb.uses.issuperset(uses) and not verb.uses & {"receiver", "taste", "place", "goal"}
     )
+
+
+@cache
+def verbs_for(use: str) -> tuple[Verb, ...]:
+    """The verbs of one use: receiver, taste, place, goal."""
+    return tuple(verb for verb in load_lexicon().verbs if use in verb.uses)
+
+
+@cache
+def moves() -> tuple[Verb, ...]:
+    """The verbs without an object: to sleep, to arrive, to go somewhere."""
+    return verbs_for("place") + verbs_for("goal")

@@ -1,16 +1,16 @@
 """Noun phrases in both languages, and the picker that draws their words evenly."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tformer.data.toy import french
 from tformer.data.toy.lexicon import Adjective, Noun, load_lexicon
 
-T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 Combination = tuple[str, str, str]
 PEOPLE = frozenset({"person", "kin"})
 JE, IL, NOUS, VOUS, ILS = range(5)
@@ -25,9 +25,9 @@ class Picker:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self._uses: Counter[str] = Counter()
+        self._uses: Counter[Hashable] = Counter()
 
-    def one(self, options: Sequence[T]) -> T:
+    def one(self, options: Sequence[H]) -> H:
         """One of the options.
 
         Raises:
@@ -35,9 +35,10 @@ class Picker:
         """
         if not options:
             raise UnsuitableError
-        some, other = self.random.choice(options), self.random.choice(options)
-        chosen = min(some, other, key=lambda option: self._uses[_name(option)])
-        self._uses[_name(chosen)] += 1
+        uses, size = self._uses, len(options)
+        some, other = options[int(self.random.random() * size)], options[int(self.random.random() * size)]
+        chosen = some if uses[some] <= uses[other] else other
+        uses[chosen] += 1
         return chosen
 
     def chance(self, probability: float) -> bool:
@@ -45,11 +46,7 @@ class Picker:
         return self.random.random() < probability
 
 
-def _name(option: Any) -> str:  # noqa: ANN401 - words, phrases and plain strings alike
-    return str(getattr(option, "en", option))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Determiner:
     """A determiner: English, French masculine, feminine and plural ("" where there is no such number)."""
 
@@ -59,7 +56,7 @@ class Determiner:
     plural: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NounPhrase:
     """A subject or object in both languages; `person` is an index into a verb's present forms."""
 
@@ -136,11 +133,38 @@ INDEFINITE = (
     *NUMBERS,
 )
 NEGATED = (_det("a", "de", "de", ""), _det("any", "", "", "de"))
+NEVER = NEGATED[1:]
+NO = (_det("no", "de", "de", "de"),)
 THE = DEFINITE[:1]
 
 OWNED = frozenset(
-    "pet grazer clothing furniture object breakable vehicle reading document instrument textile food gift cloth opening "
-    "plant kin house garden street village city school luggage container".split()
+    [
+        "pet",
+        "grazer",
+        "clothing",
+        "furniture",
+        "object",
+        "breakable",
+        "vehicle",
+        "reading",
+        "document",
+        "instrument",
+        "textile",
+        "food",
+        "gift",
+        "cloth",
+        "opening",
+        "plant",
+        "kin",
+        "house",
+        "garden",
+        "street",
+        "village",
+        "city",
+        "school",
+        "luggage",
+        "container",
+    ]
 )
 """What someone may call theirs."""
 
@@ -151,6 +175,10 @@ PRONOUNS = (
     NounPhrase("she", "elle", None, True, IL),
     NounPhrase("we", "nous", None, False, NOUS),
 )
+ASKED_ABOUT = PRONOUNS[1:4]
+"""Not I and we, who know what they did."""
+AGREEING = PRONOUNS[2:4]
+"""Not I, you and we, who may be anyone: what agrees with them has no one form."""
 
 
 @cache
@@ -165,27 +193,28 @@ def adjectives_of(noun: Noun, *places: str) -> tuple[Adjective, ...]:
     return tuple(word for word in load_lexicon().adjectives if word.place in places and word.fits(noun))
 
 
-def determiners(noun: Noun, options: Sequence[Determiner], plural: bool) -> list[Determiner]:
+@cache
+def determiners(noun: Noun, options: tuple[Determiner, ...], plural: bool) -> tuple[Determiner, ...]:
     """Those of the determiners that go with the noun: an aunt is always someone's, a king nobody's."""
     if "kin" in noun.classes:
-        options = [word for word in options if word in POSSESSIVE]
+        options = tuple(word for word in options if word in POSSESSIVE)
     elif not noun.classes & OWNED:
-        options = [word for word in options if word not in POSSESSIVE]
-    return [word for word in options if (word.plural if plural else word.masculine)]
+        options = tuple(word for word in options if word not in POSSESSIVE)
+    return tuple(word for word in options if (word.plural if plural else word.masculine))
 
 
 def count_phrase(determiner: Determiner, noun: Noun, adjectives: Sequence[Adjective], plural: bool) -> NounPhrase:
     """Determiner, adjectives and noun, agreeing: (this, [old], tree) → this old tree, ce vieil arbre."""
     fr_noun = noun.fr_plural if plural else noun.fr
-    before = [word for word in adjectives if word.place == "before"]
-    after = [word.form(noun.feminine, plural) for word in adjectives if word.place != "before"]
+    before = [word for word in adjectives if word.precedes]
+    after = [word.form(noun.feminine, plural) for word in adjectives if not word.precedes]
     front = [word.form(noun.feminine, plural) for word in before]
     if front and not plural:
         front = [french.adjective_before(front[0], fr_noun)]
     fr_det = determiner.plural if plural else determiner.feminine if noun.feminine else determiner.masculine
     if fr_det == "des" and front:
         fr_det = "de"
-    en_adjectives = [word.en for word in sorted(adjectives, key=lambda word: word.place != "before")]
+    en_adjectives = [word.en for word in sorted(adjectives, key=lambda word: not word.precedes)]
     return NounPhrase(
         " ".join([determiner.en, *en_adjectives, noun.en_plural if plural else noun.en]),
         " ".join([fr_det, *front, fr_noun, *after]),
@@ -202,11 +231,13 @@ def bare_phrase(noun: Noun) -> NounPhrase:
 
 
 def mass_phrase(noun: Noun, article: str, adjectives: Sequence[Adjective] = ()) -> NounPhrase:
-    """An uncountable with "the", "some", "any" (after a negation) or "" (in general): some soup, de la soupe."""
+    """An uncountable with "the", "some", "any" or "no" (negated) or "" (in general): some soup, de la soupe."""
     definite = "la" if noun.feminine else "le"
-    before = [word.form(noun.feminine, False) for word in adjectives if word.place == "before"]
-    after = [word.form(noun.feminine, False) for word in adjectives if word.place != "before"]
-    fr = " ".join([{"some": f"de {definite}", "any": "de"}.get(article, definite), *before, noun.fr, *after])
+    before = [word.form(noun.feminine, False) for word in adjectives if word.precedes]
+    after = [word.form(noun.feminine, False) for word in adjectives if not word.precedes]
+    fr = " ".join(
+        [{"some": f"de {definite}", "any": "de", "no": "de"}.get(article, definite), *before, noun.fr, *after]
+    )
     en = " ".join([article, *(word.en for word in adjectives), noun.en]).strip()
     combinations = frozenset(("adjective", noun.en, word.en) for word in adjectives)
     return NounPhrase(en, fr, noun, noun.feminine, IL, combinations)

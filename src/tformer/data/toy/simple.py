@@ -1,4 +1,6 @@
-"""The templates of sentences with one clause: statements, negations, questions."""
+"""The templates of sentences with one clause: statements, negations, yes-or-no questions."""
+
+from functools import cache
 
 from tformer.data.toy import parts
 from tformer.data.toy.clauses import (
@@ -16,15 +18,17 @@ from tformer.data.toy.clauses import (
     negate,
     predicate,
 )
-from tformer.data.toy.lexicon import load_lexicon
+from tformer.data.toy.lexicon import Adjective, Noun, Verb, load_lexicon
 from tformer.data.toy.phrases import (
-    DEFINITE,
-    ILS,
+    AGREEING,
+    ASKED_ABOUT,
     INDEFINITE,
     NEGATED,
-    NUMBERS,
+    NO,
     PEOPLE,
     POSSESSIVE,
+    PRONOUNS,
+    NounPhrase,
     Picker,
     UnsuitableError,
     adjectives_of,
@@ -34,178 +38,209 @@ from tformer.data.toy.phrases import (
 )
 
 VERY = ("very", "très")
-NOT_AT_ALL = ("", "")
+TOO = ("too", "trop")
+PLAIN = ("", "")
 
 
-def _transitive(picker: Picker, tense: str, negative: bool, when: float, question: bool = False) -> Sentence:
+def _act(
+    picker: Picker,
+    verb: Verb,
+    tense: str,
+    kind: str = "free",
+    negative: bool = False,
+    question: bool = False,
+    when: float = 0.2,
+) -> Sentence:
     """Someone does something to something, or does not, or does one?"""
-    use = {PROGRESSIVE: ("now",), PRESENT: ("habit",)}.get(tense, ())
-    verb = picker.one([verb for verb in parts.verbs(*use, without="receiver") if "taste" not in verb.uses])
-    who = parts.subject(picker, verb.subjects)
-    what = parts.thing(picker, verb.objects, negative)
+    pronouns = ASKED_ABOUT if question else PRONOUNS
+    who = parts.subject(picker, verb.subjects, pronouns, share=0.25 if tense == PAST else 0.6)
+    what = parts.thing(picker, verb.objects, "definite" if negative and "any" not in verb.uses else kind)
+    parts.check_distinct(who, what)
     en_when, fr_when = parts.time(picker, tense, when)
     en = english_clause(who, verb, tense, negative, question)
-    fr = french_clause(who, verb, tense, negative)
+    fr = f"{'est-ce que ' * question}{french_clause(who, verb, tense, negative)}"
     combinations = who.combinations | what.combinations | {parts.of(verb, what)}
-    if question:
-        return finish(f"{en} {what.en} {en_when}", f"est-ce que {fr} {what.fr} {fr_when}", combinations, "?")
-    return finish(f"{en} {what.en} {en_when}", f"{fr} {what.fr} {fr_when}", combinations)
+    return finish(f"{en} {what.en} {en_when}", f"{fr} {what.fr} {fr_when}", combinations, "?" if question else ".")
 
 
 def did(picker: Picker) -> Sentence:
     """Mary bought an apple yesterday."""
-    return _transitive(picker, PAST, False, 0.3)
+    return _act(picker, picker.one(parts.actions()), PAST)
 
 
 def did_not(picker: Picker) -> Sentence:
     """Mary did not buy any bread."""
-    return _transitive(picker, PAST, True, 0.2)
-
-
-def is_doing(picker: Picker) -> Sentence:
-    """The girl is reading a book."""
-    return _transitive(picker, PROGRESSIVE, picker.chance(0.25), 0.2)
-
-
-def does_often(picker: Picker) -> Sentence:
-    """My uncle washes the car every week."""
-    return _transitive(picker, PRESENT, False, 1.0)
-
-
-def does_not(picker: Picker) -> Sentence:
-    """The cat does not eat any cheese."""
-    return _transitive(picker, PRESENT, True, 0.1)
-
-
-def will_do(picker: Picker) -> Sentence:
-    """Mary is going to sell her car."""
-    return _transitive(picker, FUTURE, picker.chance(0.25), 0.4)
+    return _act(picker, picker.one(parts.actions()), PAST, "negated", negative=True)
 
 
 def did_question(picker: Picker) -> Sentence:
     """Did the boy find the key?"""
-    return _transitive(picker, PAST, False, 0.2, question=True)
+    return _act(picker, picker.one(parts.actions()), PAST, question=True)
 
 
-def does_question(picker: Picker) -> Sentence:
-    """Is the woman reading the letter?"""
-    tense = picker.one((PROGRESSIVE, PRESENT, FUTURE))
-    return _transitive(picker, tense, False, 0.2, question=True)
+def is_doing(picker: Picker) -> Sentence:
+    """The girl is reading a book."""
+    return _act(picker, picker.one(parts.actions("now")), PROGRESSIVE)
 
 
-def taste(picker: Picker) -> Sentence:
+def is_not_doing(picker: Picker) -> Sentence:
+    """The girl is not wearing her coat."""
+    return _act(picker, picker.one(parts.actions("now")), PROGRESSIVE, "definite", negative=True)
+
+
+def is_doing_question(picker: Picker) -> Sentence:
+    """Is the girl reading the letter?"""
+    return _act(picker, picker.one(parts.actions("now")), PROGRESSIVE, question=True, when=0.1)
+
+
+def does_often(picker: Picker) -> Sentence:
+    """My uncle washes the car every week."""
+    verb = picker.one(parts.actions("habit"))
+    return _act(picker, verb, PRESENT, "free" if "anew" in verb.uses else "definite", when=1.0)
+
+
+def does_not(picker: Picker) -> Sentence:
+    """The cat does not eat any onions."""
+    return _act(picker, picker.one(parts.actions("habit", "anew", "any")), PRESENT, "never", negative=True, when=0.0)
+
+
+def knows(picker: Picker) -> Sentence:
+    """I know that man. Do you know this city?"""
+    verb = next(verb for verb in parts.actions() if verb.en == "know")
+    question = picker.chance(0.3)
+    return _act(
+        picker, verb, PRESENT, "definite", negative=not question and picker.chance(0.4), question=question, when=0.0
+    )
+
+
+def will_do(picker: Picker) -> Sentence:
+    """Mary is going to sell her car tomorrow."""
+    verb = picker.one([verb for verb in parts.actions() if "chance" not in verb.uses and not verb.is_state])
+    negative = picker.chance(0.25)
+    question = not negative and picker.chance(0.3)
+    return _act(picker, verb, FUTURE, "negated" if negative else "free", negative, question, when=0.4)
+
+
+def loves(picker: Picker) -> Sentence:
     """I love maths."""
-    verb = picker.one([verb for verb in parts.verbs("taste") if verb.en != "like"])
-    who, what = parts.subject(picker, verb.subjects), parts.taste(picker, verb)
-    en, fr = english_clause(who, verb, PRESENT), french_clause(who, verb, PRESENT)
-    return finish(f"{en} {what.en}", f"{fr} {what.fr}", who.combinations | {parts.of(verb, what)})
+    return _taste(picker, [verb for verb in parts.verbs_for("taste") if verb.en != "like"])
 
 
-def dislike(picker: Picker) -> Sentence:
+def dislikes(picker: Picker) -> Sentence:
     """We do not like onions. Do you like history?"""
-    verb = next(verb for verb in parts.verbs("taste") if verb.en == "like")
-    who, what = parts.subject(picker, verb.subjects), parts.taste(picker, verb)
+    verbs = [verb for verb in parts.verbs_for("taste") if verb.en == "like"]
+    return _taste(picker, verbs, negative=True) if picker.chance(0.6) else _taste(picker, verbs, question=True)
+
+
+def _taste(picker: Picker, verbs: list[Verb], negative: bool = False, question: bool = False) -> Sentence:
+    verb = picker.one(verbs)
+    who = parts.subject(picker, verb.subjects, ASKED_ABOUT if question else PRONOUNS, share=0.4)
+    what = parts.taste(picker, verb)
+    en, fr = english_clause(who, verb, PRESENT, negative, question), french_clause(who, verb, PRESENT, negative)
     combinations = who.combinations | {parts.of(verb, what)}
-    if picker.chance(0.4):
-        en = english_clause(who, verb, PRESENT, question=True)
-        return finish(f"{en} {what.en}", f"est-ce que {french_clause(who, verb, PRESENT)} {what.fr}", combinations, "?")
-    en, fr = english_clause(who, verb, PRESENT, True), french_clause(who, verb, PRESENT, True)
-    return finish(f"{en} {what.en}", f"{fr} {what.fr}", combinations)
+    return finish(
+        f"{en} {what.en}", f"{'est-ce que ' * question}{fr} {what.fr}", combinations, "?" if question else "."
+    )
 
 
-def _intransitive(picker: Picker, question: bool) -> Sentence:
-    """Someone moves, sleeps, laughs: somewhere, at some time, or just so."""
-    verb = picker.one(parts.verbs(transitive=False))
-    tense = picker.random.choice((PAST, PAST, PAST, PRESENT, PROGRESSIVE, FUTURE))
-    if tense == PROGRESSIVE and "now" not in verb.uses or tense == PRESENT and "habit" not in verb.uses:
-        raise UnsuitableError
-    agreeing = tense == PAST and verb.with_etre
-    who = parts.subject(picker, verb.subjects, agreeing)
-    negative = not question and picker.chance(0.25)
-    en_where, fr_where = "", ""
-    if "goal" in verb.uses and (verb.en in ("go", "go back") or picker.chance(0.5)):
-        if picker.chance(0.35):
-            where = picker.one(load_lexicon().geography)
-            en_where, fr_where = f"to {where.en}", where.fr
-        else:
-            en_where, fr_where = parts.place(picker, parts.goals(), goal=True)
-    elif verb.en in ("travel", "work", "live") and picker.chance(0.6):
-        where = picker.one(load_lexicon().geography)
-        en_where, fr_where = f"in {where.en}", where.fr
-    elif verb.objects and picker.chance(0.7):
-        en_where, fr_where = parts.place(picker, parts.places_of(verb.objects))
-    en_when, fr_when = parts.time(picker, tense, 1.0 if tense == PRESENT and not negative and not question else 0.4)
-    en = english_clause(who, verb, tense, negative, question)
-    fr = french_clause(who, verb, tense, negative)
-    if question:
-        return finish(
-            f"{en} {en_where} {en_when}", f"est-ce que {fr} {fr_where} {fr_when}", who.combinations, "?"
-        )
-    return finish(f"{en} {en_where} {en_when}", f"{fr} {fr_where} {fr_when}", who.combinations)
+def _where(picker: Picker, verb: Verb) -> tuple[str, str]:
+    """A place for the verb: where one does it, or where one goes; or none."""
+    if verb.en == "go" or ("goal" in verb.uses and picker.chance(0.6)):
+        if picker.chance(0.65):
+            return parts.place(picker, parts.goals(), goal=True)
+        land = picker.one(load_lexicon().geography)
+        return f"to {land.en}", land.fr
+    if verb.en in ("travel", "work") and picker.chance(0.5):
+        land = picker.one(load_lexicon().geography)
+        return f"in {land.en}", land.fr
+    if verb.objects and picker.chance(0.65):
+        return parts.place(picker, parts.places_of(verb.objects))
+    return "", ""
+
+
+def _move(picker: Picker, tense: str, question: bool = False) -> Sentence:
+    """Someone sleeps, comes, laughs: somewhere, at some time, or just so."""
+    use = {PROGRESSIVE: "now", PRESENT: "habit"}.get(tense, "")
+    verb = picker.one([verb for verb in parts.moves() if not use or use in verb.uses])
+    pronouns = AGREEING if tense == PAST and verb.with_etre else ASKED_ABOUT if question else PRONOUNS
+    who = parts.subject(picker, verb.subjects, pronouns, share=0.25 if tense == PAST else 0.6)
+    negative = not question and tense != PRESENT and picker.chance(0.25)
+    en_where, fr_where = _where(picker, verb)
+    en_when, fr_when = parts.time(picker, tense, 1.0 if tense == PRESENT else 0.4)
+    en = f"{english_clause(who, verb, tense, negative, question)} {en_where} {en_when}"
+    fr = f"{'est-ce que ' * question}{french_clause(who, verb, tense, negative)} {fr_where} {fr_when}"
+    return finish(en, fr, who.combinations, "?" if question else ".")
 
 
 def moved(picker: Picker) -> Sentence:
     """The queen came back last week."""
-    return _intransitive(picker, False)
+    return _move(picker, PAST)
+
+
+def moves(picker: Picker) -> Sentence:
+    """We are walking on the beach. The trains leave every morning. They are not going to dance."""
+    return _move(picker, picker.random.choice((PRESENT, PROGRESSIVE, FUTURE)))
 
 
 def moved_question(picker: Picker) -> Sentence:
     """Did the girls go to the cinema?"""
-    return _intransitive(picker, True)
+    return _move(picker, picker.random.choice((PAST, PROGRESSIVE, FUTURE)), question=True)
+
+
+@cache
+def _predicates() -> tuple[Adjective, ...]:
+    """What can be said of countable nouns after *be*."""
+    things = frozenset(word for noun in load_lexicon().nouns for word in noun.classes)
+    return tuple(word for word in load_lexicon().adjectives if word.place != "front" and word.classes & things)
+
+
+def _be_such(picker: Picker, who: NounPhrase, adjective: Adjective) -> Sentence:
+    """Someone or something is such, is not, was; or is it?"""
+    past, negative = picker.chance(0.4), picker.chance(0.25)
+    question = not negative and who not in (PRONOUNS[0], PRONOUNS[4]) and picker.chance(0.2)
+    degree = VERY if adjective.degree == "very" and picker.chance(0.35) else PLAIN
+    en, fr = predicate(who, adjective, past, negative, degree)
+    combinations = {("adjective", who.noun.en if who.noun else who.en, adjective.en)}
+    if not question:
+        return finish(en, fr, combinations)
+    return finish(f"{be(who, past)} {who.en} {degree[0]} {adjective.en}", f"est-ce que {fr}", combinations, "?")
 
 
 def is_such(picker: Picker) -> Sentence:
     """The street is very wide. The princess was not tired. Are the shops closed?"""
-    lexicon = load_lexicon()
-    if picker.chance(0.12):
-        who = parts.subject(picker, PEOPLE)
-        adjective = picker.one([word for word in lexicon.adjectives if word.classes & PEOPLE])
+    adjective = picker.one(_predicates())
+    if adjective.classes & PEOPLE and picker.chance(0.4):
+        who = parts.subject(picker, PEOPLE, AGREEING, probability=0.0, share=0.5)
     else:
-        adjective = picker.one([word for word in lexicon.adjectives if word.classes & _COUNTABLE])
-        noun = picker.one(nouns_of(adjective.classes))
-        who = parts.definite(picker, noun)
-    past, negative = picker.chance(0.4), picker.chance(0.25)
-    question = not negative and picker.chance(0.2)
-    degree = VERY if adjective.degree == "very" and picker.chance(0.35) else NOT_AT_ALL
-    en, fr = predicate(who, adjective, past, negative, degree)
-    noun_en = who.noun.en if who.noun else who.en
-    combinations = {("adjective", noun_en, adjective.en)}
-    if question:
-        rest = en.removeprefix(f"{who.en} {be(who, past)} ")
-        return finish(f"{be(who, past)} {who.en} {rest}", f"est-ce que {fr}", combinations, "?")
-    return finish(en, fr, combinations)
+        who = parts.definite(picker, picker.one(nouns_of(adjective.classes)))
+    return _be_such(picker, who, adjective)
+
+
+def feels(picker: Picker) -> Sentence:
+    """I am hungry. Were you late? We are not angry: what agrees with nobody may be said of anyone."""
+    adjective = picker.one([word for word in _predicates() if word.invariable and word.classes >= PEOPLE])
+    return _be_such(picker, parts.subject(picker, PEOPLE, probability=0.0, share=0.8), adjective)
 
 
 def mass_is_such(picker: Picker) -> Sentence:
     """The soup is too salty."""
-    lexicon = load_lexicon()
-    noun = picker.one(lexicon.mass)
+    noun = picker.one([noun for noun in load_lexicon().mass if adjectives_of(noun, "before", "after")])
     adjective = picker.one(adjectives_of(noun, "before", "after"))
-    if adjective.degree != "very":
-        degree = NOT_AT_ALL
-    else:
-        degree = picker.random.choice((NOT_AT_ALL, VERY, ("too", "trop")))
+    degree = (
+        picker.random.choice((PLAIN, VERY, TOO)) if adjective.degree == "very" and adjective.en != "good" else PLAIN
+    )
     en, fr = predicate(mass_phrase(noun, "the"), adjective, picker.chance(0.4), picker.chance(0.2), degree)
     return finish(en, fr, {("adjective", noun.en, adjective.en)})
 
 
-_COUNTABLE = frozenset(word for noun in load_lexicon().nouns for word in noun.classes)
-
-
 def this_is(picker: Picker) -> Sentence:
     """This is my brother. These are old books."""
-    plural = picker.chance(0.4)
     noun = picker.one(load_lexicon().nouns)
-    negative = picker.chance(0.25)
-    if plural:
-        group = POSSESSIVE
-        if picker.chance(0.5):
-            raise UnsuitableError
-        what = parts.determined(picker, noun, (group,), 0.3, True)
-        return finish(f"these are {'not ' * negative}{what.en}", f"ce {'ne ' * negative}sont {'pas ' * negative}{what.fr}", what.combinations)
-    what = parts.determined(picker, noun, (POSSESSIVE, INDEFINITE), 0.5, False)
-    fr = f"ce ne est pas {what.fr}" if negative else f"c'est {what.fr}"
-    return finish(f"this is {'not ' * negative}{what.en}", fr, what.combinations)
+    plural, negative = picker.chance(0.4), picker.chance(0.25)
+    what = parts.determined(picker, noun, (POSSESSIVE,) if plural else (POSSESSIVE, INDEFINITE), 0.5, plural)
+    en = f"{'these are' if what.plural else 'this is'} {'not' if negative else ''} {what.en}"
+    fr = negate("ce |sont|", negative) if what.plural else "ce ne est pas" if negative else "c'est"
+    return finish(en, f"{fr} {what.fr}", what.combinations)
 
 
 def there_is(picker: Picker) -> Sentence:
@@ -214,45 +249,60 @@ def there_is(picker: Picker) -> Sentence:
     noun = picker.one([noun for noun in lexicon.nouns + lexicon.mass if parts.places_for(noun)])
     negative, past = picker.chance(0.25), picker.chance(0.3)
     if noun in lexicon.mass:
-            what = mass_phrase(noun, "any" if negative else "some", parts.adjectives(picker, noun, 0.2))
-    elif "kin" in noun.classes:
-        raise UnsuitableError
+        what = mass_phrase(noun, "no" if negative else "some", parts.adjectives(picker, noun, 0.2))
     else:
-        what = parts.determined(picker, noun, (NEGATED if negative else INDEFINITE,), 0.3)
+        what = parts.determined(picker, noun, (NO if negative else INDEFINITE,), 0.35)
     en_where, fr_where = parts.place(picker, parts.places_for(noun))
-    verb = {(False, False): "is", (True, False): "are", (False, True): "was", (True, True): "were"}[what.plural, past]
-    no = "not " * negative
-    return finish(
-        f"there {verb} {no}{what.en} {en_where}",
-        f"{negate('il |y avait|' if past else 'il |y a|', negative)} {what.fr} {fr_where}",
-        what.combinations,
-    )
+    verb = ("were" if past else "are") if what.plural else ("was" if past else "is")
+    fr = negate("il |y avait|" if past else "il |y a|", negative)
+    return finish(f"there {verb} {what.en} {en_where}", f"{fr} {what.fr} {fr_where}", what.combinations)
+
+
+_POSSESSIONS = frozenset(
+    [
+        "pet",
+        "clothing",
+        "furniture",
+        "vehicle",
+        "device",
+        "instrument",
+        "jewel",
+        "volume",
+        "luggage",
+        "house",
+        "garden",
+        "kin",
+        "toy",
+    ]
+)
 
 
 def has(picker: Picker) -> Sentence:
-    """Peter has a red car. Alice does not have a watch. Do you have any brothers?"""
-    owners = parts.subject(picker, PEOPLE)
-    noun = picker.one(nouns_of(_POSSESSIONS))
+    """Peter has a red car. Alice does not have a watch. Do you have two brothers?"""
+    owner = parts.subject(picker, PEOPLE, probability=0.0)
     negative = picker.chance(0.3)
-    question = not negative and picker.chance(0.25)
-    groups = (NEGATED,) if negative else (INDEFINITE[:1], INDEFINITE, NUMBERS)
-    if "kin" in noun.classes:
-        if "parent" in noun.classes:
-            raise UnsuitableError
-        options = [word for group in groups for word in group]
-        plural = picker.chance(0.5)
-        options = [word for word in options if (word.plural if plural else word.masculine)]
-        what = count_phrase(picker.one(options), noun, [], plural)
-    else:
-        what = parts.determined(picker, noun, groups, 0.35)
-    en_have = "has" if is_third_singular(owners) else "have"
-    do = "does" if is_third_singular(owners) else "do"
-    fr = negate(f"{owners.fr} |{AVOIR[owners.person]}| ", negative)
-    combinations = owners.combinations | what.combinations | {("object", "have", noun.en)}
+    question = not negative and owner.en in ("you", "he", "she")
+    what = _possession(picker, picker.one(nouns_of(_POSSESSIONS)), negative)
+    parts.check_distinct(owner, what)
+    do = "does" if is_third_singular(owner) else "do"
+    fr = f"{'est-ce que ' * question}{negate(f'{owner.fr} |{AVOIR[owner.person]}|', negative)} {what.fr}"
     if question:
-        return finish(f"{do} {owners.en} have {what.en}", f"est-ce que {fr} {what.fr}", combinations, "?")
-    en = f"{owners.en} {do} not have" if negative else f"{owners.en} {en_have}"
-    return finish(f"{en} {what.en}", f"{fr} {what.fr}", combinations)
+        en = f"{do} {owner.en} have"
+    elif negative:
+        en = f"{owner.en} {do} not have"
+    else:
+        en = f"{owner.en} {'has' if is_third_singular(owner) else 'have'}"
+    combinations = what.combinations | {("object", "have", what.noun.en if what.noun else "")}
+    return finish(f"{en} {what.en}", fr, combinations, "?" if question else ".")
 
 
-_POSSESSIONS = frozenset("pet clothing furniture vehicle device instrument jewel volume luggage house garden kin toy".split())
+def _possession(picker: Picker, noun: Noun, negative: bool) -> NounPhrase:
+    """What one has: a thing or a pet with an adjective perhaps, or so many brothers."""
+    options = NEGATED if negative else INDEFINITE
+    if "kin" not in noun.classes:
+        return parts.determined(picker, noun, (options[:1], options), 0.45)
+    if "parent" in noun.classes:
+        raise UnsuitableError
+    plural = picker.chance(0.5)
+    fitting = [word for word in options if (word.plural if plural else word.masculine)]
+    return count_phrase(picker.one(fitting), noun, [], plural)
