@@ -3,11 +3,11 @@
 import contextlib
 import json
 import os
-import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
+from typing import TYPE_CHECKING, Annotated, NoReturn, Optional, TextIO
 
 import typer
 
@@ -52,6 +52,13 @@ Alpha = Annotated[
 ]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:N or mps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _check_folder(path: Path | None) -> Path | None:
+    """Refuse a file whose folder is missing, before anything is computed that could then not be written."""
+    if path and not path.parent.is_dir():
+        raise ConfigError(f"--output {path}: the folder {path.parent.absolute()} does not exist; make it first")
+    return path
 
 
 @app.callback()
@@ -102,7 +109,7 @@ def translate(
     ] = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Where translations go. Default: standard output."),
+        typer.Option(metavar="FILE", callback=_check_folder, help="Where translations go. Default: standard output."),
     ] = None,
     beam: Beam = None,
     length_penalty: Alpha = None,
@@ -124,10 +131,19 @@ def translate(
     found = runs.translate(
         text or [], model or [], input_file, device, n_best, batch_size, beam_size=beam, length_penalty=length_penalty
     )
-    with output.open("w", encoding="utf-8", newline="\n") if output else contextlib.nullcontext(sys.stdout) as out:
+    with output.open("w", encoding="utf-8", newline="\n") if output else _standard_output() as out:
         for number, line, translations in found:
             out.write("".join(f"{row}\n" for row in _rows(number, line, translations, n_best, as_json)))
             out.flush()
+
+
+@contextlib.contextmanager
+def _standard_output() -> Iterator[TextIO]:
+    """Give stdout, and end quietly when its reader has gone, as `| head` does."""
+    try:
+        yield sys.stdout
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still in the buffer
 
 
 def _rows(number: int, line: str, translations: "list[Translation]", n_best: int, as_json: bool) -> list[str]:
@@ -173,7 +189,10 @@ def evaluate(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="DIR", help="A model to compare with, by paired bootstrap."),
     ] = None,
-    output: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Write the translations here.")] = None,  # noqa: UP045
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", callback=_check_folder, help="Write the translations here."),
+    ] = None,
     as_json: Json = False,
     device: Device = "auto",
     debug: Debug = False,
@@ -203,11 +222,6 @@ def main() -> NoReturn:
         app()
     except TformerError as error:
         _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted", 128 + signal.SIGINT)
-    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename or 'input or output'}: {error.strerror}", 1)
     sys.exit(0)

@@ -4,7 +4,6 @@ Each takes what the command line parsed and gives back a value; printing results
 """
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
@@ -13,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from tformer.config import Config, DecodingConfig, FilePair, Source, differences, dump_config, load_config
+from tformer.config import Config, FilePair, Source, differences, dump_config, load_config
 from tformer.data.batching import BatchStream, fixed_batches
 from tformer.data.corpus import Corpus, CorpusReport, arriving_lines, read_corpus, read_lines
 from tformer.data.store import TokenisedCorpus, tokenise
@@ -27,7 +26,7 @@ from tformer.progress import say
 from tformer.runtime import Runtime, describe_machine, prepare
 from tformer.training.checkpoint import ModelFolder, load_into, load_state
 from tformer.training.loop import Trainer, Validation
-from tformer.training.loss import corpus_nll
+from tformer.training.loss import corpus_nll, perplexity
 
 RUNS = Path("runs")
 _SAMPLES = 2  # translations shown at each validation
@@ -57,6 +56,8 @@ def train(
         CheckpointError: nothing that can be resumed with these settings.
     """
     folder = ModelFolder(output or RUNS / Path(config_path or "base.yaml").stem)
+    if folder.path.is_file():
+        raise ConfigError(f"{folder.path}: expected a folder for the model, got a file; give another --output")
     if resume and config_path is None and folder.holds_model():
         config_path = str(folder.config)
     config = load_config(config_path, overrides)
@@ -185,7 +186,7 @@ def _validator(
     if corpus is None:
         return None
     sources, references = (list(side) for side in zip(*corpus.pairs, strict=True))
-    tokenised = tokenise(corpus, tokenizer, max_length=None)
+    tokenised = _tokenise_to_measure(corpus, tokenizer, config)
     greedy = config.decoding.model_copy(update={"beam_size": 1})
 
     def validate() -> Validation:
@@ -195,9 +196,17 @@ def _validator(
         hypotheses = translator.translate(sources)
         bleu = score_corpus(hypotheses, references, config.data.target_lang).bleu
         samples = list(zip(sources, references, hypotheses, strict=True))[:_SAMPLES]
-        return Validation(nll, math.exp(nll), bleu, samples)
+        return Validation(nll, perplexity(nll), bleu, samples)
 
     return validate
+
+
+def _tokenise_to_measure(corpus: Corpus, tokenizer: Tokenizer, config: Config) -> TokenisedCorpus:
+    """Give every pair as ids, however long, except where learned positions end before it does."""
+    tokenised = tokenise(corpus, tokenizer, config.model.max_positions if config.model.positions == "learned" else None)
+    if len(tokenised) < len(corpus.pairs):
+        say(f"perplexity: {tokenised.report.lines()[0]}")
+    return tokenised
 
 
 # --- load
@@ -233,8 +242,8 @@ def _load(models: Sequence[Path], device: str, **decoding: float | None) -> tupl
         networks.append(network.to(runtime.device).eval())
         configs.append(config)
         used.append(f"{folder.path} ({weights.name}{_step_of(weights)})")
-    given = {key: value for key, value in decoding.items() if value is not None}
-    settings = DecodingConfig.model_validate({**configs[0].decoding.model_dump(), **given})
+    given = [f"decoding.{key}={json.dumps(value)}" for key, value in decoding.items() if value is not None]
+    settings = load_config(folders[0].config, given).decoding
     translator = Translator(networks, tokenizer, settings, min(map(_max_source_length, configs)))
     return translator, configs[0], " + ".join(used)
 
@@ -422,10 +431,10 @@ def evaluate(
         baseline, _, _ = _load([compare_with], device, **decoding)
         systems = {str(compare_with): baseline.translate(sources), used: hypotheses}
         comparison = compare(systems, references, language)
-    perplexity = None
+    measured = None
     if len(translator.models) == 1:
-        batches = fixed_batches(tokenise(corpus, translator.tokenizer, max_length=None), _TOKENS_AT_ONCE)
-        perplexity = math.exp(corpus_nll(translator.models[0], batches, translator.device))
+        batches = fixed_batches(_tokenise_to_measure(corpus, translator.tokenizer, config), _TOKENS_AT_ONCE)
+        measured = perplexity(corpus_nll(translator.models[0], batches, translator.device))
     parts: dict[str, Scores] = {}
     pronouns = None
     if test == "test" and config.data.test == "toy":
@@ -433,7 +442,7 @@ def evaluate(
     return Evaluation(
         f"{used}; {corpus.report.name}, {len(sources)} sentences; {_search_name(translator)}",
         _noted(score_corpus(hypotheses, references, language)),
-        perplexity,
+        measured,
         parts,
         pronouns,
         comparison,

@@ -72,15 +72,14 @@ def _choose_device(device: str) -> tuple[torch.device, str]:
         if torch.backends.mps.is_available():
             return torch.device("mps"), "Apple GPU"
         return torch.device("cpu"), "no GPU found"
-    chosen = torch.device(device)
-    present = {
-        "cpu": True,
-        "cuda": torch.cuda.is_available() and (chosen.index or 0) < torch.cuda.device_count(),
-        "mps": torch.backends.mps.is_available(),
-    }
-    if not present[chosen.type]:
+    present = ["cpu"]
+    if torch.cuda.is_available():
+        present += ["cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+    if torch.backends.mps.is_available():
+        present.append("mps")
+    if device not in present:
         raise ConfigError(f"device: this machine has no {device!r}; use `device: auto`, or --device cpu")
-    return chosen, "as set"
+    return torch.device(device), "as set"
 
 
 def _choose_precision(precision: str, device: torch.device) -> tuple[str, str]:

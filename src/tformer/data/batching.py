@@ -135,7 +135,7 @@ class BatchStream:
         return self
 
     def __next__(self) -> Batch:
-        if self.taken == len(self._plan):
+        if self.taken >= len(self._plan):  # beyond the end: taken up with settings that make fewer batches
             self.seek(self.epoch + 1, 0)
         indices = self._plan[self.taken]
         self.taken += 1

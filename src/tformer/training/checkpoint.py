@@ -6,6 +6,7 @@ executed.
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,8 @@ from tformer.errors import CheckpointError
 
 WEIGHTS = "model.safetensors"
 STATE = "trainer.pt"
+_CHECKPOINT = re.compile(r"step-(\d{8})")
+_HALF_WRITTEN = re.compile(r"\.(step-\d{8}|averaged|best|last)-\d+")
 
 
 class ModelFolder:
@@ -56,18 +59,28 @@ class ModelFolder:
         """List the steps that have a checkpoint, in order."""
         if not self.checkpoints.is_dir():
             return []
-        names = (entry.name for entry in self.checkpoints.iterdir())
-        return sorted(int(name.removeprefix("step-")) for name in names if name.startswith("step-"))
+        found = (_CHECKPOINT.fullmatch(entry.name) for entry in self.checkpoints.iterdir())
+        return sorted(int(name[1]) for name in found if name)
 
     def checkpoint(self, step: int) -> Path:
         """Give the folder of a step's checkpoint."""
         return self.checkpoints / f"step-{step:08d}"
 
     def save(self, step: int, model: nn.Module, state: Mapping[str, Any]) -> None:
-        """Write a checkpoint beside the others and let `last` point to it; a reader sees all of it or nothing."""
-        with _appearing(self.checkpoint(step)) as folder:
-            save_file(weights_of(model), folder / WEIGHTS)
-            torch.save(dict(state), folder / STATE)
+        """Write a checkpoint beside the others and let `last` point to it; a reader sees all of it or nothing.
+
+        Raises:
+            CheckpointError: it cannot be written; those from before are as they were.
+        """
+        try:
+            with _appearing(self.checkpoint(step)) as folder:
+                save_file(weights_of(model), folder / WEIGHTS)
+                torch.save(dict(state), folder / STATE)
+        except (OSError, RuntimeError, SafetensorError) as error:  # each library has its own for a full disk
+            raise CheckpointError(
+                f"{self.checkpoint(step)}: cannot be written ({error}); see whether the disk is full; former "
+                "checkpoints are as they were, and --resume goes on from the newest"
+            ) from error
         self.point("last", step)
 
     def point(self, name: str, step: int) -> None:
@@ -97,14 +110,23 @@ class ModelFolder:
             save_file(mean, folder / WEIGHTS)
 
     def forget_average(self) -> None:
-        """Remove the mean: it belongs to the end of a run, and this one goes on."""
+        """Remove the mean."""
         _remove(self.averaged)
 
+    def forget_end(self, best_step: int) -> None:
+        """Take back what the end of a run found, as it goes on: its mean and its best; `best_step` 0: none."""
+        self.forget_average()
+        if best_step:
+            self.point("best", best_step)
+        else:
+            _remove(self.path / "best")
+
     def prune(self, keep: Iterable[int]) -> None:
-        """Remove the checkpoints of all other steps, and what a killed run left half written."""
-        kept = {self.checkpoint(step).name for step in keep}
-        for entry in self.checkpoints.iterdir():
-            if entry.name not in kept:
+        """Remove the checkpoints of all other steps, and what a killed run left half written; nothing else."""
+        for step in set(self.steps()).difference(keep):
+            _remove(self.checkpoint(step))
+        for entry in (*self.path.iterdir(), *self.checkpoints.iterdir()):
+            if _HALF_WRITTEN.fullmatch(entry.name):
                 _remove(entry)
 
     def weights_to_use(self) -> Path:

@@ -6,6 +6,8 @@ a CPU is repeated digit by digit, and one that was stopped and resumed is the on
 
 import dataclasses
 import json
+import math
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,6 +61,8 @@ class TrainerState:
         validations_since_best: what `training.patience` counts.
         elapsed_seconds: of training and validating.
         metrics_bytes: length of metrics.jsonl up to here; lines past it belong to steps that are done again on resume.
+        max_steps: the setting that last_step was made from.
+        max_minutes: likewise.
     """
 
     step: int = 0
@@ -70,6 +74,8 @@ class TrainerState:
     validations_since_best: int = 0
     elapsed_seconds: float = 0.0
     metrics_bytes: int = 0
+    max_steps: int = 0
+    max_minutes: float | None = None
 
 
 def train_step(
@@ -133,7 +139,8 @@ class Trainer:
         self.runtime = runtime
         self.folder = folder
         self.validate = validate
-        self.state = TrainerState(last_step=0 if config.max_minutes else config.max_steps)
+        self.state = TrainerState()
+        self._set_horizon()
         self.optimizer = torch.optim.Adam(
             model.parameters(),
             betas=(config.adam_beta_1, config.adam_beta_2),
@@ -146,17 +153,21 @@ class Trainer:
         """Take up the run where `_save` left it; the weights have been loaded into the model already."""
         self.optimizer.load_state_dict(checkpoint["optimizer"])
         self.state = TrainerState(**checkpoint["state"])
-        if not self.config.max_minutes:
-            self.state.last_step = self.config.max_steps
+        self._set_horizon()
         self.stream.seek(self.state.epoch, self.state.taken)
         torch.set_rng_state(checkpoint["cpu_random"])
         if self.runtime.device.type == "cuda" and checkpoint["cuda_random"] is not None:
             torch.cuda.set_rng_state(checkpoint["cuda_random"])
-        with self.folder.metrics.open("r+b") as metrics:
-            metrics.truncate(self.state.metrics_bytes)
-        if self.state.best_step:
-            self.folder.point("best", self.state.best_step)
-        self.folder.forget_average()
+        with self.folder.metrics.open("a+b") as metrics:
+            metrics.truncate(min(self.state.metrics_bytes, metrics.tell()))
+        self.folder.forget_end(self.state.best_step)
+
+    def _set_horizon(self) -> None:
+        """Say where the run ends; with `max_minutes` only the pace will tell. An end once found stays."""
+        state, config = self.state, self.config
+        if (state.max_steps, state.max_minutes) != (config.max_steps, config.max_minutes):
+            state.max_steps, state.max_minutes = config.max_steps, config.max_minutes
+            state.last_step = 0 if config.max_minutes else config.max_steps
 
     def train(self) -> str:
         """Run to the end, or to a signal; either way everything is saved.
@@ -177,9 +188,11 @@ class Trainer:
             with StopSignals() as signals:
                 while (ending := self._ending()) is None:
                     if signals.received:
-                        self._save()
+                        self._save_once()
                         raise InterruptedRun(
-                            f"stopped at step {state.step}, all saved; --resume goes on", signals.received
+                            f"stopped at step {state.step}, all saved; to go on: tformer train --resume --output "
+                            f"{shlex.quote(str(self.folder.path))}",
+                            signals.received,
                         )
                     self._step()
                 self._finish()
@@ -226,9 +239,11 @@ class Trainer:
 
     def _fix_last_step(self) -> None:
         """Turn `max_minutes` into steps, once, by the pace so far: schedules depend on steps only."""
+        assert self.config.max_minutes is not None
         seconds_a_step = (time.monotonic() - self._started) / (self.state.step - self._first_step)
-        steps = int(_TRAINING_SHARE * self.config.max_minutes * 60 / seconds_a_step)  # type: ignore[operator]
-        self.state.last_step = max(self.state.step, self.config.warmup_steps + 1, min(steps, self.config.max_steps))
+        seconds_left = self.config.max_minutes * 60 - self._elapsed_before
+        steps = self._first_step + int(_TRAINING_SHARE * seconds_left / seconds_a_step)
+        self.state.last_step = min(max(self.state.step, self.config.warmup_steps + 1, steps), self.config.max_steps)
         self._progress.set_total(self.state.last_step)
         say(
             f"{seconds_a_step * 1000:.0f} ms a step: {self.config.max_minutes:g} minutes allow {self.state.last_step} "
@@ -243,12 +258,8 @@ class Trainer:
         tokens_per_second = sum(sums.num_tokens for _, sums, _ in self._unlogged) / seconds
         values = torch.stack([torch.stack((sums.loss, sums.nll)) for _, sums, _ in self._unlogged]).tolist()
         for (step, sums, rate), (loss, nll) in zip(self._unlogged, values, strict=True):
-            if loss != loss or loss == float("inf"):
-                raise TformerError(
-                    f"step {step}: the loss is {loss}; nothing of this has been saved. Resume from the last checkpoint "
-                    "with a lower training.learning_rate, a longer training.warmup_steps, training.clip_norm: 1.0, or "
-                    "precision: fp32"
-                )
+            if not math.isfinite(loss):
+                raise TformerError(_diverged(step, f"the loss is {loss}"))
             self._write_metrics(
                 step=step,
                 split="train",
@@ -262,13 +273,23 @@ class Trainer:
         self._unlogged.clear()
         self._window_started = time.monotonic()
 
+    def _check(self) -> None:
+        """Refuse losses and weights that are no numbers: a last update can break weights whose loss was still one."""
+        self._log()
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+            raise TformerError(_diverged(self.state.step, "a weight is no longer a finite number"))
+
     def _write_metrics(self, **fields: float | str) -> None:
+        # JSON has no infinity
+        known = {
+            name: value if isinstance(value, str) or math.isfinite(value) else None for name, value in fields.items()
+        }
         with self.folder.metrics.open("ab") as metrics:
-            metrics.write(json.dumps(fields).encode() + b"\n")
+            metrics.write(json.dumps(known).encode() + b"\n")
 
     def _validate(self) -> bool:
         """Measure, report, and count towards patience; tell whether this is the best so far."""
-        self._log()
+        self._check()
         result, score = self._measure()
         state = self.state
         better = state.best_score is None or score > state.best_score
@@ -306,7 +327,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Save all that the run needs to go on exactly, then remove what nobody needs any more."""
-        self._log()
+        self._check()
         state = self.state
         state.epoch, state.taken = self.stream.epoch, self.stream.taken
         state.elapsed_seconds = self._elapsed()
@@ -326,6 +347,11 @@ class Trainer:
             self.folder.point("best", state.step)
         self.folder.prune(keep=[state.step, state.best_step, *self._steps_to_average()])
 
+    def _save_once(self) -> None:
+        """Save, unless this very step has been: a whole checkpoint is not put at risk for nothing."""
+        if not self.folder.checkpoint(self.state.step).is_dir():
+            self._save()
+
     def _steps_to_average(self) -> list[int]:
         """Give the last N saves of the regular rhythm, and the run's end, however often it was stopped between them."""
         every = self.config.save_every_steps
@@ -335,21 +361,23 @@ class Trainer:
     def _finish(self) -> None:
         """Save the end, measure it where no validation was due, and average (§6.1)."""
         state = self.state
-        if not self.folder.checkpoint(state.step).is_dir():
-            self._save()
+        self._save_once()
         if self.validate and state.step % self.config.validate_every_steps:
-            # for the record only: whether a run ends here or goes on must not change what is best
-            result, _ = self._measure()
+            result, score = self._measure()
             say(f"step {state.step} · validation: perplexity {result.perplexity:.2f} · BLEU {result.bleu:.1f} greedy")
-        if self.config.average_last > 1:
-            self._average()
+            if state.best_score is None or score > state.best_score:
+                # not in the checkpoint: whether a run ended here must not change what is best once it goes on
+                state.best_score, state.best_step = score, state.step
+                self.folder.point("best", state.step)
+        steps = self._steps_to_average()
+        if len(steps) > 1:
+            self._average(steps)
 
-    def _average(self) -> None:
+    def _average(self, steps: list[int]) -> None:
         """Average the last checkpoints (§6.1), and keep the mean unless validation finds it worse than the best one.
 
         Where the weights still move fast, as early in a run, the mean of several steps is worse than any of them.
         """
-        steps = self._steps_to_average()
         self.folder.average(steps)
         what = f"the average of the last {len(steps)} checkpoints (steps {steps[0]} to {steps[-1]})"
         if self.validate is None:
@@ -363,3 +391,10 @@ class Trainer:
             say(f"{what} is worse than step {self.state.best_step} ({shown}), and is not kept")
         else:
             say(f"{what} is what translates from now on: {shown}")
+
+
+def _diverged(step: int, finding: str) -> str:
+    return (
+        f"step {step}: {finding}; nothing of this has been saved. Resume from the last checkpoint with a lower "
+        "training.learning_rate, a longer training.warmup_steps, training.clip_norm: 1.0, or precision: fp32"
+    )

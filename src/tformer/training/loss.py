@@ -1,5 +1,6 @@
 """Label-smoothed cross-entropy, as sums (the paper, §5.4): any cut of a batch into parts adds up to the same."""
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -64,3 +65,11 @@ def corpus_nll(model: Transformer, batches: Iterable[Batch], device: torch.devic
         num_tokens += sums.num_tokens
     # summed in float64, which not every device has
     return torch.stack(nll).cpu().double().sum().item() / num_tokens
+
+
+def perplexity(nll: float) -> float:
+    """Give exp(nll), and infinity where a model that has run away passes what a float can hold."""
+    try:
+        return math.exp(nll)
+    except OverflowError:
+        return math.inf
