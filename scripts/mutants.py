@@ -1,0 +1,326 @@
+"""Plant known faults one by one, each in a copy of the project, and see that the tests named for it turn red.
+
+A test that cannot fail guards nothing. Each fault below is one that translation toolkits have had.
+
+    python scripts/mutants.py            all of them, two at a time
+    python scripts/mutants.py mask       those with "mask" in their name
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = ("src", "tests", "configs", "scripts", "pyproject.toml", "README.md", "Makefile", "LICENSE")
+PACKAGE = "src/tformer"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: in `file` (below the package), `right` becomes `wrong`, and `tests` must notice."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    tests: str
+
+
+MODEL_TESTS = "tests/unit/test_model.py tests/unit/test_article.py tests/golden/test_torch_reference.py"
+MODEL_PROPERTIES = "tests/property/test_model_property.py"
+RESUME_TESTS = "tests/integration/test_train_and_resume.py"
+
+MUTANTS = [
+    # attention and its masks
+    Mutant(
+        "no causal mask", "model.py", "device=device) <= queries", "device=device) <= queries + 10**6", MODEL_PROPERTIES
+    ),
+    Mutant(
+        "mask polarity flipped", "model.py", "masked_fill(~attention_mask", "masked_fill(attention_mask", MODEL_TESTS
+    ),
+    Mutant("blocked score set to zero", "model.py", "attention_mask, -math.inf)", "attention_mask, 0.0)", MODEL_TESTS),
+    Mutant(
+        "weights zeroed after the softmax",
+        "model.py",
+        "    weights = scores.softmax(dim=-1)\n",
+        "    weights = scores.nan_to_num(neginf=0.0).softmax(dim=-1) * (scores > -math.inf)\n",
+        MODEL_TESTS,
+    ),
+    Mutant("columns normalised, not rows", "model.py", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)", MODEL_TESTS),
+    Mutant("scores not scaled by √d_k", "model.py", "/ math.sqrt(query.size(-1))", "", MODEL_TESTS),
+    Mutant(
+        "row without a visible key let through",
+        "model.py",
+        "if not attention_mask.any(dim=-1).all()",
+        "if False",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "source padding attended by the decoder",
+        "model.py",
+        "self.cross_attention.attend(seen, cache.memory, memory_mask)",
+        "self.cross_attention.attend(seen, cache.memory, None)",
+        MODEL_PROPERTIES,
+    ),
+    Mutant(
+        "source padding attended by the encoder",
+        "model.py",
+        "self.self_attention(seen, seen, seen, attention_mask)",
+        "self.self_attention(seen, seen, seen)",
+        MODEL_PROPERTIES,
+    ),
+    # embeddings, positions, layers
+    Mutant("embeddings not scaled by √d_model", "model.py", "math.sqrt(config.d_model)", "1.0", MODEL_TESTS),
+    Mutant(
+        "sines and cosines in halves",
+        "model.py",
+        "dim=-1).flatten(1).float()",
+        "dim=1).flatten(1).float()",
+        MODEL_TESTS,
+    ),
+    Mutant("positions left out", "model.py", " + self._positions(end)[first_position:end]", "", MODEL_TESTS),
+    Mutant(
+        "every cached step thinks it is the first",
+        "model.py",
+        "self.target_embedding(tgt_in, state.prefix_length)",
+        "self.target_embedding(tgt_in)",
+        MODEL_PROPERTIES,
+    ),
+    Mutant(
+        "norm before the sub-layer",
+        "model.py",
+        'norm_placement == "pre"\n        self.norm',
+        'norm_placement == "post"\n        self.norm',
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "no residual connection",
+        "model.py",
+        "x + self.dropout(sublayer_output)",
+        "self.dropout(sublayer_output)",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "attention with biases",
+        "model.py",
+        "config.head_key_width, bias=False)\n        self.w_v",
+        "config.head_key_width)\n        self.w_v",
+        "tests/golden/test_parameter_counts.py",
+    ),
+    Mutant(
+        "output not tied to the embedding",
+        "model.py",
+        'tie_embeddings != "none"',
+        'tie_embeddings == "none"',
+        "tests/golden/test_parameter_counts.py",
+    ),
+    Mutant(
+        "cache not reordered",
+        "model.py",
+        "prefix = None if self.prefix is None else KeyValue(*(tensor.index_select(0, rows) for tensor in self.prefix))",
+        "prefix = self.prefix",
+        MODEL_PROPERTIES,
+    ),
+    # batches and loss
+    Mutant("EOS forgotten", "data/store.py", "[*ids, EOS_ID]", "[*ids, PAD_ID]", "tests/unit/test_batching.py"),
+    Mutant(
+        "target not shifted",
+        "data/batching.py",
+        "tgt_in = torch.cat((torch.full((len(indices), 1), BOS_ID), tgt_out[:, :-1]), dim=1)",
+        "tgt_in = tgt_out.clone()",
+        "tests/unit/test_batching.py",
+    ),
+    Mutant(
+        "the same order in every epoch",
+        "data/batching.py",
+        "key=[self.seed, self.epoch]",
+        "key=[self.seed, 0]",
+        "tests/unit/test_batching.py tests/property/test_batching_property.py",
+    ),
+    Mutant(
+        "budget without padding",
+        "data/batching.py",
+        "(position - starts[-1] + 1) * widest_with_this >",
+        "(position - starts[-1]) * widest_with_this >",
+        "tests/property/test_batching_property.py",
+    ),
+    Mutant(
+        "loss at padding",
+        "training/loss.py",
+        "labels, ignore_index=PAD_ID, reduction",
+        "labels, reduction",
+        "tests/unit/test_loss.py",
+    ),
+    Mutant(
+        "label smoothing forgotten",
+        "training/loss.py",
+        ", label_smoothing=label_smoothing)\n    with",
+        ")\n    with",
+        "tests/unit/test_loss.py",
+    ),
+    Mutant(
+        "mean of means",
+        "training/loop.py",
+        "(sums.loss / num_tokens).backward()",
+        "(sums.loss / batch.num_tokens / len(batches)).backward()",
+        "tests/unit/test_one_batch.py",
+    ),
+    # schedule, checkpoints, resume
+    Mutant(
+        "first step with rate zero",
+        "training/schedule.py",
+        "peak * step / warmup",
+        "peak * (step - 1) / warmup",
+        "tests/unit/test_schedule.py",
+    ),
+    Mutant(
+        "sum instead of mean", "training/checkpoint.py", " / len(weights)).to", ").to", "tests/unit/test_checkpoint.py"
+    ),
+    Mutant(
+        "position in the epoch forgotten",
+        "training/loop.py",
+        "self.stream.seek(self.state.epoch, self.state.taken)",
+        "self.stream.seek(0, 0)",
+        RESUME_TESTS,
+    ),
+    Mutant(
+        "dropout's random state forgotten",
+        "training/loop.py",
+        'torch.set_rng_state(checkpoint["cpu_random"])',
+        "pass",
+        RESUME_TESTS,
+    ),
+    Mutant(
+        "Adam's moments forgotten",
+        "training/loop.py",
+        'self.optimizer.load_state_dict(checkpoint["optimizer"])',
+        "pass",
+        RESUME_TESTS,
+    ),
+    Mutant(
+        "metrics of undone steps kept",
+        "training/loop.py",
+        "metrics.truncate(self.state.metrics_bytes)",
+        "pass",
+        RESUME_TESTS,
+    ),
+    # search and translation
+    Mutant(
+        "no length penalty",
+        "decoding/search.py",
+        "+ 5) / 6) ** length_penalty",
+        "+ 5) / 6) ** 0.0",
+        "tests/unit/test_search.py tests/property/test_search_property.py",
+    ),
+    Mutant(
+        "PAD may be chosen",
+        "decoding/search.py",
+        "totals[:, :, PAD_ID] = DEAD",
+        "pass",
+        "tests/unit/test_search.py tests/property/test_search_property.py",
+    ),
+    Mutant(
+        "translations in the order of their lengths",
+        "decoding/translator.py",
+        "results[index] = ",
+        "results[order_of.setdefault(index, len(order_of))] = ",
+        "tests/unit/test_translator.py tests/integration/test_translate.py",
+    ),
+    Mutant(
+        "the end of the source forgotten",
+        "decoding/translator.py",
+        "src_padding_mask = src != PAD_ID",
+        "src_padding_mask = (src != PAD_ID) & (src != 2)",
+        "tests/unit/test_translator.py tests/integration/test_translate.py",
+    ),
+    # text and settings
+    Mutant(
+        "lines cut wherever Python sees an end",
+        "data/corpus.py",
+        '_LINE_BREAKERS.sub(" ", line)',
+        "line",
+        "tests/unit/test_corpus.py tests/property/test_corpus_property.py",
+    ),
+    Mutant(
+        "a blank source kept",
+        "data/corpus.py",
+        "row[0].strip() and row[1].strip()",
+        "row[1].strip()",
+        "tests/unit/test_corpus.py",
+    ),
+    Mutant(
+        "unequal files shortened",
+        "data/corpus.py",
+        "if len(source_lines) != len(target_lines):",
+        "if False:",
+        "tests/unit/test_corpus.py",
+    ),
+    Mutant(
+        "misspelt keys let through", "config/schema.py", 'extra="forbid"', 'extra="ignore"', "tests/unit/test_config.py"
+    ),
+    Mutant(
+        "numbers out of range let through",
+        "config/schema.py",
+        "Field(ge=0, lt=1, description",
+        "Field(description",
+        "tests/unit/test_config.py",
+    ),
+]
+
+
+def copy_project(folder: Path) -> None:
+    """Copy what the tests need."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            shutil.copy(source, folder / name)
+
+
+def survives(mutant: Mutant) -> str | None:
+    """Plant one fault and run its tests; say what is wrong if they stay green, or did not run."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        copy_project(Path(folder))
+        file = Path(folder) / PACKAGE / mutant.file
+        text = file.read_text(encoding="utf-8")
+        if text.count(mutant.right) != 1:
+            return f"expected {mutant.right!r} once in {mutant.file}, found it {text.count(mutant.right)} times"
+        file.write_text(text.replace(mutant.right, mutant.wrong), encoding="utf-8")
+        if not all((Path(folder) / test).exists() for test in mutant.tests.split()):
+            return f"{mutant.tests}: no such test"
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests.split()]
+        # PYTHONPATH stands before the installed checkout
+        result = subprocess.run(
+            command, cwd=folder, env={**os.environ, "PYTHONPATH": f"{folder}/src"}, capture_output=True, text=True
+        )
+    if result.returncode == 0:
+        return f"{mutant.tests} stayed green"
+    if result.returncode != 1:
+        return f"the tests did not run:\n{result.stdout[-2000:]}{result.stderr[-2000:]}"
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", default="", help="part of a fault's name")
+    arguments = parser.parse_args()
+    chosen = [mutant for mutant in MUTANTS if arguments.name in mutant.name]
+    failures = 0
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for mutant, problem in zip(chosen, pool.map(survives, chosen), strict=True):
+            verdict = f"caught    {mutant.name}" if problem is None else f"SURVIVED  {mutant.name}: {problem}"
+            print(verdict, flush=True)
+            failures += problem is not None
+    print(f"{len(chosen) - failures} of {len(chosen)} planted faults were caught")
+    return 1 if failures or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
