@@ -124,6 +124,14 @@ def test_the_order_is_a_function_of_seed_and_epoch(forty):
     assert {frozenset(batch) for batch in first[0]} != {frozenset(batch) for batch in first[1]}
 
 
+def test_batches_come_in_no_order_of_length(forty):
+    """The plan sorts; training in that order would see all short sentences first."""
+    stream = BatchStream(forty, 24, seed=1)
+    for _ in range(3):
+        widths = [next(stream).tgt_in.size(1) for _ in range(stream.batches_per_epoch)]
+        assert widths not in (sorted(widths), sorted(widths, reverse=True))
+
+
 def test_the_order_does_not_hang_on_other_randomness(forty):
     torch.manual_seed(3)
     np.random.seed(3)
