@@ -1,4 +1,4 @@
-"""The templates of sentences with relative clauses, object pronouns and question words: what may stand before its verb."""
+"""The templates of sentences with relative clauses, object pronouns and question words."""
 
 from tformer.data.toy import parts
 from tformer.data.toy.clauses import (

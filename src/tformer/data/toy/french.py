@@ -26,7 +26,7 @@ def plural(word: str) -> str:
 
 
 def adjective_forms(masculine: str, feminine: str = "") -> tuple[str, str, str, str]:
-    """Masculine, feminine, masculine plural, feminine plural; `feminine` is "" where regular, "=" where nothing changes."""
+    """Masculine, feminine, and both plurals; `feminine` is "" where it is regular, "=" where no form differs."""
     if feminine == "=":
         return (masculine,) * 4
     feminine = feminine or (masculine if masculine.endswith("e") else masculine + "e")

@@ -25,7 +25,7 @@ WEIGHTS: dict[Template, int] = {
     simple.moves: 7,
     simple.moved_question: 2,
     simple.is_such: 10,
-    simple.feels: 2,
+    simple.feels: 3,
     simple.mass_is_such: 1,
     simple.this_is: 5,
     simple.there_is: 5,

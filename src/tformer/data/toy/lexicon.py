@@ -1,7 +1,7 @@
 """The lexicon: what the tables in `lexicon/*.tsv` say, as frozen records.
 
-A class is what a noun is for the purpose of meaning: one eats `food` and crosses a `way`; a `person` may be kind, a `way`
-wide. Verbs and adjectives name the classes they go with, so that every sentence says something that one could say.
+A class is what a noun is for the purpose of meaning: one eats `food` and crosses a `way`; a `person` may be kind, a
+`way` wide. Verbs and adjectives name the classes they go with, so that every sentence says something sayable.
 Records are compared by identity: there is one lexicon.
 """
 

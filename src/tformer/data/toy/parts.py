@@ -37,7 +37,7 @@ _USE = {PAST: "past", PRESENT: "habit", PROGRESSIVE: "now", FUTURE: "future"}
 def adjectives(picker: Picker, noun: Noun, probability: float) -> list[Adjective]:
     """No adjective, one, or now and then one before and a colour after: small red.
 
-    The few that precede their noun are drawn as often as the many that follow it, for the sake of bel, nouvel and vieil.
+    The few that precede their noun are drawn as often as the many that follow it, for bel, nouvel and vieil.
     """
     if not picker.chance(probability):
         return []
@@ -144,6 +144,7 @@ def _mass_of(classes: frozenset[str]) -> tuple[Noun, ...]:
 
 @cache
 def objects_of(classes: frozenset[str]) -> tuple[Noun, ...]:
+    """The nouns of any of the classes, countable or not, and the school subjects where they are meant."""
     school = load_lexicon().school if "subject" in classes else ()
     return nouns_of(classes) + _mass_of(classes) + school
 
