@@ -155,17 +155,14 @@ def test_a_saved_place_is_taken_up_exactly(forty):
         assert (resumed.epoch, resumed.taken) == places[-1]
 
 
-def test_a_place_at_the_end_of_an_epoch_is_the_start_of_the_next(forty):
-    stream = BatchStream(forty, 24, seed=1)
-    stream.seek(0, stream.batches_per_epoch)
-    assert taken(stream, 1) == taken_at_epoch(forty, 1)
-    assert (stream.epoch, stream.taken) == (1, 1)
-
-
-def taken_at_epoch(corpus, epoch):
-    stream = BatchStream(corpus, 24, seed=1)
-    stream.seek(epoch, 0)
-    return taken(stream, 1)
+@pytest.mark.parametrize("beyond", [0, 1, 50])
+def test_a_place_at_an_epoch_s_end_or_beyond_is_the_start_of_the_next(forty, beyond):
+    """Beyond, where a run is taken up with settings that make fewer batches."""
+    stream, next_epoch = BatchStream(forty, 24, seed=1), BatchStream(forty, 24, seed=1)
+    stream.seek(0, stream.batches_per_epoch + beyond)
+    next_epoch.seek(1, 0)
+    assert taken(stream, 2) == taken(next_epoch, 2)
+    assert (stream.epoch, stream.taken) == (1, 2)
 
 
 # ---- From text ----

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from tformer.data.batching import fixed_batches
-from tformer.training.loss import corpus_nll, sequence_loss
+from tformer.training.loss import corpus_nll, perplexity, sequence_loss
 from tformer.vocabulary import PAD_ID
 
 # probabilities of 5 pieces at 3 positions of 2 sentences; the second has one position of padding
@@ -129,3 +129,10 @@ def test_the_loss_of_a_corpus_does_not_depend_on_its_batches(tiny_model, tokenis
         log_probs += [table[0, position, piece].item() for position, piece in enumerate(target.tolist())]
     assert nlls[0] == pytest.approx(-sum(log_probs) / len(log_probs), rel=1e-5)
     assert len(log_probs) == 12 + 5
+
+
+def test_perplexity_has_no_end():
+    assert perplexity(0.0) == 1.0
+    assert perplexity(math.log(37_000)) == pytest.approx(37_000)
+    assert perplexity(1000.0) == perplexity(math.inf) == math.inf
+    assert math.isnan(perplexity(math.nan))

@@ -54,7 +54,7 @@ def test_a_device_that_is_asked_for_is_taken(machine, device):
     assert prepare(device, "fp32", "auto").device == torch.device(device)
 
 
-@pytest.mark.parametrize("device", ["cuda", "mps"])
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", "mps", "xpu", "gpu", "cuda:x"])
 def test_a_device_that_is_not_there_is_refused(machine, device):
     machine()
     with pytest.raises(ConfigError, match=f"this machine has no '{device}'; use `device: auto`, or --device cpu"):
