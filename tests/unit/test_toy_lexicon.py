@@ -38,7 +38,7 @@ def test_each_english_word_is_there_once(words):
 def test_verbs_of_one_name_and_kind_have_one_translation():
     kinds = {}
     for verb in LEXICON.verbs:
-        kinds.setdefault((verb.en, bool(verb.uses & {"place", "goal"})), set()).add(verb.fr)
+        kinds.setdefault((verb.en, verb.moves), set()).add(verb.fr)
     assert {kind for kind, translations in kinds.items() if len(translations) > 1} == set()
 
 
@@ -59,7 +59,7 @@ def test_a_class_named_like_a_noun_includes_that_noun():
 
 def test_every_verb_and_adjective_can_be_used():
     assert [word.en for word in LEXICON.adjectives if not any(map(word.fits, ALL_NOUNS))] == []
-    transitive = [verb for verb in LEXICON.verbs if not verb.uses & {"place", "goal"}]
+    transitive = [verb for verb in LEXICON.verbs if not verb.moves]
     assert [verb.en for verb in transitive if not objects_of(verb.objects)] == []
     assert [verb.en for verb in LEXICON.verbs if not nouns_of(verb.subjects)] == []
 

@@ -11,8 +11,6 @@ from tformer.data.toy.clauses import PAST, Sentence, english_clause, finish, fre
 from tformer.data.toy.lexicon import Adjective, Reason, load_lexicon
 from tformer.data.toy.phrases import (
     AGREEING,
-    IL,
-    ILS,
     PEOPLE,
     NounPhrase,
     Picker,
@@ -101,26 +99,14 @@ def minimal_pair(picker: Picker) -> tuple[PronounItem, PronounItem, frozenset[tu
     )
 
 
-def stayed_because(picker: Picker) -> Sentence:
+def came_because(picker: Picker) -> Sentence:
     """Mary did not come because she was ill."""
-    verb = picker.one([verb for verb in parts.moves() if verb.en in _MOVES])
-    who = parts.subject(picker, verb.subjects & PEOPLE, AGREEING)
-    negative = verb.en in ("come", "dance", "sing", "work", "play") or picker.chance(0.5)
-    reasons = _HINDRANCES if negative else _IMPULSES
-    adjective = picker.one([word for word in load_lexicon().adjectives if word.en in reasons])
-    if not adjective.classes & who.classes:
-        raise UnsuitableError
+    mood = picker.one(load_lexicon().moods)
+    adjective = picker.one(mood.adjectives)
+    who = parts.subject(picker, PEOPLE, AGREEING)
     en_pronoun, fr_pronoun = who.pronoun
-    pronoun = NounPhrase(en_pronoun, fr_pronoun, None, who.feminine, ILS if who.plural else IL)
+    pronoun = NounPhrase(en_pronoun, fr_pronoun, None, who.feminine, who.person)
     en_why, fr_why = predicate(pronoun, adjective, past=True)
-    en, fr = english_clause(who, verb, PAST, negative), french_clause(who, verb, PAST, negative)
-    return finish(
-        f"{en} because {en_why}",
-        f"{fr} parce que {fr_why}",
-        who.combinations | {_antecedent(who, adjective)},
-    )
-
-
-_MOVES = ("come", "dance", "sing", "work", "play", "leave", "go out", "smile", "laugh", "cry", "come back")
-_HINDRANCES = ("ill", "tired", "sad", "shy", "afraid", "angry", "lazy", "injured", "sleepy", "nervous")
-_IMPULSES = ("happy", "sad", "angry", "afraid", "hungry", "nervous", "proud", "thirsty")
+    en = f"{english_clause(who, mood.verb, PAST, mood.negative)} because {en_why}"
+    fr = f"{french_clause(who, mood.verb, PAST, mood.negative)} parce que {fr_why}"
+    return finish(en, fr, who.combinations | {_antecedent(who, adjective)})

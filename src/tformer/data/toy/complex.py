@@ -156,11 +156,12 @@ def what_did(picker: Picker) -> Sentence:
 
 def where_did(picker: Picker) -> Sentence:
     """Where did Mary sleep? When did the trains arrive?"""
-    verb = picker.one(parts.moves())
-    en_word, fr_word = ("where", "où") if picker.chance(0.5) else ("when", "quand")
-    answerable = verb.objects or verb.en == "go" if en_word == "where" else verb.en != "stay"
-    if not answerable:
-        raise UnsuitableError
+    if picker.chance(0.5):
+        en_word, fr_word, asked = "where", "où", [verb for verb in parts.moves() if verb.objects or verb.en == "go"]
+    else:
+        en_word, fr_word = "when", "quand"
+        asked = [verb for verb in parts.moves() if verb.with_etre and verb.en != "stay"]
+    verb = picker.one(asked)
     who = parts.subject(picker, verb.subjects, AGREEING if verb.with_etre else ASKED_ABOUT)
     en, fr = english_clause(who, verb, PAST, question=True), french_clause(who, verb, PAST)
     return finish(f"{en_word} {en}", f"{fr_word} est-ce que {fr}", who.combinations, "?")

@@ -46,6 +46,6 @@ WEIGHTS: dict[Template, int] = {
     complex.where_did: 2,
     complex.why_did: 3,
     because.because: 42,
-    because.stayed_because: 4,
+    because.came_because: 4,
 }
 """Each template with its weight; the sentences whose pronoun needs meaning are a fifth of all."""

@@ -80,6 +80,11 @@ class Verb:
         return "être" in self.uses
 
     @property
+    def moves(self) -> bool:
+        """Whether it has no object: to sleep, to arrive, to go somewhere."""
+        return bool(self.uses & {"place", "goal"})
+
+    @property
     def past_looks_present(self) -> bool:
         """Whether "they read" may be now or then (read, cut)."""
         return self.en_past == self.en
@@ -118,6 +123,15 @@ class Reason:
 
 
 @dataclass(frozen=True, eq=False)
+class Mood:
+    """A line of moods.tsv: why someone came, sang, left, or did not."""
+
+    verb: Verb
+    negative: bool
+    adjectives: tuple[Adjective, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Sequel:
     """A line of sequels.tsv: two verbs that may follow each other with the same object."""
 
@@ -149,6 +163,7 @@ class Lexicon:
     games: tuple[Phrase, ...]
     geography: tuple[Phrase, ...]
     reasons: tuple[Reason, ...]
+    moods: tuple[Mood, ...]
     sequels: tuple[Sequel, ...]
     contrasts: tuple[Contrast, ...]
 
@@ -219,7 +234,8 @@ def load_lexicon() -> Lexicon:
     verbs = tuple(_verb(row) for row in _rows("verbs"))
     noun_of = {noun.en: noun for noun in nouns}
     adjective_of = {adjective.en: adjective for adjective in adjectives}
-    verb_of = {verb.en: verb for verb in reversed(verbs)}  # the first of two (leave a house, leave) is meant
+    verb_of = {verb.en: verb for verb in reversed(verbs) if not verb.moves}
+    move_of = {verb.en: verb for verb in reversed(verbs) if verb.moves}
 
     def adjectives_in(column: str) -> tuple[Adjective, ...]:
         return tuple(adjective_of[word] for word in column.split())
@@ -241,6 +257,7 @@ def load_lexicon() -> Lexicon:
             )
             for verb, yes, who, what, of_who, of_what, *_ in _rows("reasons")
         ),
+        tuple(Mood(move_of[row[0]], row[1] == "no", adjectives_in(row[2])) for row in _rows("moods")),
         tuple(Sequel(verb_of[row[0]], verb_of[row[1]], _classes(row[2])) for row in _rows("sequels")),
         tuple(Contrast(adjective_of[row[0]], adjectives_in(row[1])) for row in _rows("contrasts")),
     )

@@ -235,17 +235,17 @@ def actions(*uses: str) -> tuple[Verb, ...]:
     return tuple(
         verb
         for verb in load_lexicon().verbs
-        if verb.uses.issuperset(uses) and not verb.uses & {"receiver", "taste", "place", "goal"}
+        if verb.uses.issuperset(uses) and not verb.moves and not verb.uses & {"receiver", "taste"}
     )
 
 
 @cache
 def verbs_for(use: str) -> tuple[Verb, ...]:
-    """The verbs of one use: receiver, taste, place, goal."""
+    """The verbs of one use: receiver, taste."""
     return tuple(verb for verb in load_lexicon().verbs if use in verb.uses)
 
 
 @cache
 def moves() -> tuple[Verb, ...]:
-    """The verbs without an object: to sleep, to arrive, to go somewhere."""
-    return verbs_for("place") + verbs_for("goal")
+    """The verbs without an object."""
+    return tuple(verb for verb in load_lexicon().verbs if verb.moves)
