@@ -83,11 +83,12 @@ def minimal_pair(picker: Picker) -> tuple[PronounItem, PronounItem, frozenset[tu
     """Two sentences that differ in the adjective alone, and so in the gender of the French pronoun.
 
     Raises:
-        UnsuitableError: the nouns drawn have one gender, or their pronouns differ in English.
+        UnsuitableError: what was drawn is no pair: one gender, two English pronouns, or another article than *the*.
     """
     reason = picker.random.choice(load_lexicon().reasons)
     who, what = _parties(picker, reason)
-    if who.pronoun[0] != what.pronoun[0] or who.feminine == what.feminine:
+    definite = who.en.startswith("the ") and what.en.startswith("the ")
+    if not definite or who.pronoun[0] != what.pronoun[0] or who.feminine == what.feminine:
         raise UnsuitableError
     first = _explained(who, what, reason, False, picker.one(reason.of_subject))
     second = _explained(who, what, reason, True, picker.one(reason.of_object))

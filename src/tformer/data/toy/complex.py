@@ -160,7 +160,7 @@ def where_did(picker: Picker) -> Sentence:
         en_word, fr_word, asked = "where", "où", [verb for verb in parts.moves() if verb.objects or verb.en == "go"]
     else:
         en_word, fr_word = "when", "quand"
-        asked = [verb for verb in parts.moves() if verb.with_etre and verb.en != "stay"]
+        asked = [verb for verb in parts.moves() if verb.with_etre and verb.en not in ("stay", "go", "go back")]
     verb = picker.one(asked)
     who = parts.subject(picker, verb.subjects, AGREEING if verb.with_etre else ASKED_ABOUT)
     en, fr = english_clause(who, verb, PAST, question=True), french_clause(who, verb, PAST)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 
+from tformer.data.toy import french
 from tformer.data.toy.clauses import FUTURE, PAST, PRESENT, PROGRESSIVE
 from tformer.data.toy.lexicon import Adjective, Noun, Phrase, Place, Verb, load_lexicon
 from tformer.data.toy.phrases import (
@@ -37,11 +38,14 @@ _USE = {PAST: "past", PRESENT: "habit", PROGRESSIVE: "now", FUTURE: "future"}
 def adjectives(picker: Picker, noun: Noun, probability: float) -> list[Adjective]:
     """No adjective, one, or now and then one before and a colour after: small red.
 
-    The few that precede their noun are drawn as often as the many that follow it, for bel, nouvel and vieil.
+    The few that precede their noun are drawn as often as the many that follow it, and beau, nouveau, vieux more often
+    before a vowel: bel, nouvel, vieil are rare otherwise.
     """
     if not picker.chance(probability):
         return []
-    first = picker.one(adjectives_of(noun, *picker.random.choice((("before", "front"), ("after",)))))
+    options = adjectives_of(noun, *picker.random.choice((("before", "front"), ("after",))))
+    bending = [word for word in options if french.adjective_before(word.forms[0], noun.fr) != word.forms[0]]
+    first = picker.one(bending if bending and not noun.feminine and picker.chance(0.5) else options)
     if first.precedes and picker.chance(0.2):
         return [first, picker.one([word for word in adjectives_of(noun, "after") if word.degree == "colour"])]
     return [first]
@@ -152,7 +156,7 @@ def objects_of(classes: frozenset[str]) -> tuple[Noun, ...]:
 def thing(picker: Picker, classes: frozenset[str], kind: str = "free", probability: float = 0.2) -> NounPhrase:
     """An object of the classes: countable, uncountable, a school subject, or a person by name.
 
-    `kind` is "free", "definite", "negated" (free after a negation) or "never" (any of them, any at all).
+    `kind` is "free", "definite", "indefinite", "negated" (free after a negation) or "never" (any of them, any at all).
     """
     if "person" in classes and picker.chance(0.4):
         return bare_phrase(picker.one(names()))
@@ -168,10 +172,17 @@ def thing(picker: Picker, classes: frozenset[str], kind: str = "free", probabili
 _GROUPS = {
     "free": (THE, DEFINITE, POSSESSIVE, INDEFINITE, INDEFINITE),
     "definite": (THE, THE, DEFINITE, POSSESSIVE),
+    "indefinite": (INDEFINITE[:1], INDEFINITE),
     "negated": (THE, DEFINITE, POSSESSIVE, NEGATED, NEGATED),
     "never": (NEVER,),
 }
-_ARTICLES = {"free": ("some", "some", "the"), "definite": ("the",), "negated": ("any", "any", "the"), "never": ("any",)}
+_ARTICLES = {
+    "free": ("some", "some", "the"),
+    "definite": ("the",),
+    "indefinite": ("some",),
+    "negated": ("any", "any", "the"),
+    "never": ("any",),
+}
 
 
 def taste(picker: Picker, verb: Verb) -> NounPhrase:

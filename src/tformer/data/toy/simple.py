@@ -96,7 +96,7 @@ def is_doing_question(picker: Picker) -> Sentence:
 def does_often(picker: Picker) -> Sentence:
     """My uncle washes the car every week."""
     verb = picker.one(parts.actions("habit"))
-    return _act(picker, verb, PRESENT, "free" if "anew" in verb.uses else "definite", when=1.0)
+    return _act(picker, verb, PRESENT, "indefinite" if "anew" in verb.uses else "definite", when=1.0)
 
 
 def does_not(picker: Picker) -> Sentence:
@@ -145,7 +145,7 @@ def _taste(picker: Picker, verbs: list[Verb], negative: bool = False, question: 
 
 def _where(picker: Picker, verb: Verb) -> tuple[str, str]:
     """A place for the verb: where one does it, or where one goes; or none."""
-    if verb.en == "go" or ("goal" in verb.uses and picker.chance(0.6)):
+    if verb.en in ("go", "go back") or ("goal" in verb.uses and picker.chance(0.6)):
         if picker.chance(0.65):
             return parts.place(picker, parts.goals(), goal=True)
         land = picker.one(load_lexicon().geography)
@@ -194,16 +194,17 @@ def _predicates() -> tuple[Adjective, ...]:
     return tuple(word for word in load_lexicon().adjectives if word.place != "front" and word.classes & things)
 
 
-def _be_such(picker: Picker, who: NounPhrase, adjective: Adjective) -> Sentence:
+def _be_such(picker: Picker, who: NounPhrase, adjective: Adjective, when: float = 0.0) -> Sentence:
     """Someone or something is such, is not, was; or is it?"""
     past, negative = picker.chance(0.4), picker.chance(0.25)
     question = not negative and who not in (PRONOUNS[0], PRONOUNS[4]) and picker.chance(0.2)
     degree = VERY if adjective.degree == "very" and picker.chance(0.35) else PLAIN
     en, fr = predicate(who, adjective, past, negative, degree)
+    if question:
+        en, fr = f"{be(who, past)} {who.en} {degree[0]} {adjective.en}", f"est-ce que {fr}"
+    en_when, fr_when = parts.time(picker, PAST if past else PROGRESSIVE, when)
     combinations = {("adjective", who.noun.en if who.noun else who.en, adjective.en)}
-    if not question:
-        return finish(en, fr, combinations)
-    return finish(f"{be(who, past)} {who.en} {degree[0]} {adjective.en}", f"est-ce que {fr}", combinations, "?")
+    return finish(f"{en} {en_when}", f"{fr} {fr_when}", combinations, "?" if question else ".")
 
 
 def is_such(picker: Picker) -> Sentence:
@@ -217,9 +218,9 @@ def is_such(picker: Picker) -> Sentence:
 
 
 def feels(picker: Picker) -> Sentence:
-    """I am hungry. Were you late? We are not angry: what agrees with nobody may be said of anyone."""
+    """I am hungry. Were you late yesterday? We are not angry: what agrees with nobody may be said of anyone."""
     adjective = picker.one([word for word in _predicates() if word.invariable and word.classes >= PEOPLE])
-    return _be_such(picker, parts.subject(picker, PEOPLE, probability=0.0, share=0.8), adjective)
+    return _be_such(picker, parts.subject(picker, PEOPLE, probability=0.0, share=0.8), adjective, when=0.5)
 
 
 def mass_is_such(picker: Picker) -> Sentence:
