@@ -19,8 +19,8 @@ from tformer.data.store import TokenisedCorpus, tokenise
 from tformer.data.tokenizer import Tokenizer
 from tformer.data.toy import make_toy_corpus
 from tformer.decoding.score import Evaluation, Scores, compare, pronoun_accuracy, read_testset, score_corpus
-from tformer.decoding.translator import Translation, Translator
-from tformer.errors import CheckpointError, ConfigError
+from tformer.decoding.translator import Translation, Translator, open_models
+from tformer.errors import ConfigError
 from tformer.model import Transformer
 from tformer.progress import say
 from tformer.runtime import Runtime, describe_machine, prepare
@@ -34,8 +34,7 @@ _TOKENS_AT_ONCE = 4096  # a batch where only the loss is measured
 _LINES_AT_ONCE = 2000  # of a file: enough to find sentences of like length, few enough to see results come
 
 
-# --- train
-# ---------------------------------------------------------------------------------------------------------------
+# ---- train ----
 
 
 def train(
@@ -190,7 +189,7 @@ def _validator(
     greedy = config.decoding.model_copy(update={"beam_size": 1})
 
     def validate() -> Validation:
-        translator = Translator([model], tokenizer, greedy, _max_source_length(config))
+        translator = Translator([model], tokenizer, greedy, config.data.max_length)
         batches = fixed_batches(tokenised, config.training.max_tokens_per_batch)
         nll = corpus_nll(model, batches, translator.device)
         hypotheses = translator.translate(sources)
@@ -209,8 +208,7 @@ def _tokenise_to_measure(corpus: Corpus, tokenizer: Tokenizer, config: Config) -
     return tokenised
 
 
-# --- load
-# ----------------------------------------------------------------------------------------------------------------
+# ---- load ----
 
 
 def load(*models: str | Path, device: str = "auto", **decoding: float | None) -> Translator:
@@ -225,51 +223,11 @@ def load(*models: str | Path, device: str = "auto", **decoding: float | None) ->
         ConfigError: no such folder or device.
         CheckpointError: a folder that holds no model, or models that cannot vote together.
     """
-    return _load([Path(model) for model in models], device, **decoding)[0]
+    return _open([Path(model) for model in models], device, **decoding)[0]
 
 
-def _load(models: Sequence[Path], device: str, **decoding: float | None) -> tuple[Translator, Config, str]:
-    """Give the translator, the first model's settings, and a line that says which weights are used."""
-    folders = [ModelFolder(model) for model in models] or [newest_model()]
-    configs, networks, used = [], [], []
-    tokenizer = _load_tokenizer(folders)
-    runtime = prepare(device, "fp32", "auto")
-    for folder in folders:
-        config = load_config(folder.config)
-        network = Transformer(config.model, tokenizer.vocab_size)
-        weights = folder.weights_to_use()
-        load_into(network, weights)
-        networks.append(network.to(runtime.device).eval())
-        configs.append(config)
-        used.append(f"{folder.path} ({weights.name}{_step_of(weights)})")
-    given = [f"decoding.{key}={json.dumps(value)}" for key, value in decoding.items() if value is not None]
-    settings = load_config(folders[0].config, given).decoding
-    translator = Translator(networks, tokenizer, settings, min(map(_max_source_length, configs)))
-    return translator, configs[0], " + ".join(used)
-
-
-def _load_tokenizer(folders: Sequence[ModelFolder]) -> Tokenizer:
-    for folder in folders:
-        if not folder.path.is_dir():
-            raise ConfigError(
-                f"{folder.path.absolute()}: no such model folder; --model takes the folder that train wrote"
-            )
-        if not folder.holds_model():
-            raise CheckpointError(f"{folder.path.absolute()} holds no model; --model takes the folder that train wrote")
-    tokenizers = [Tokenizer.load(folder.tokenizer) for folder in folders]
-    if len({tokenizer.fingerprint for tokenizer in tokenizers}) > 1:
-        raise CheckpointError(
-            "these models cannot vote: their tokenizers differ; train them on one corpus and settings"
-        )
-    return tokenizers[0]
-
-
-def _step_of(weights: Path) -> str:
-    return f", step {int(weights.resolve().name.removeprefix('step-'))}" if weights.is_symlink() else ""
-
-
-def _max_source_length(config: Config) -> int:
-    return config.data.max_length
+def _open(models: Sequence[Path], device: str, **decoding: float | None) -> tuple[Translator, Config, str]:
+    return open_models([ModelFolder(model) for model in models] or [newest_model()], device, **decoding)
 
 
 def newest_model() -> ModelFolder:
@@ -285,8 +243,7 @@ def newest_model() -> ModelFolder:
     return max(trained, key=lambda folder: folder.checkpoint(folder.steps()[-1]).stat().st_mtime)
 
 
-# --- translate
-# -----------------------------------------------------------------------------------------------------------
+# ---- translate ----
 
 
 def translate(
@@ -322,7 +279,7 @@ def translate(
     groups: Iterable[Sequence[str]] = [list(texts)]
     if not texts:
         groups = _standard_input() if input_path in (None, "-") else _cut(read_lines(Path(str(input_path))))
-    translator, _, used = _load(models, device, **decoding)
+    translator, _, used = _open(models, device, **decoding)
     beam_size = translator.decoding.beam_size
     if n_best > beam_size:
         raise ConfigError(f"--n-best {n_best} needs a beam of at least {n_best}; now it is {beam_size} (--beam)")
@@ -357,8 +314,7 @@ def _cut(lines: Sequence[str]) -> Iterator[Sequence[str]]:
         yield lines[start : start + _LINES_AT_ONCE]
 
 
-# --- eval
-# ----------------------------------------------------------------------------------------------------------------
+# ---- eval ----
 
 
 TestSet = Literal["train", "validation", "test"] | FilePair | tuple[str, str]
@@ -419,7 +375,7 @@ def evaluate(
         DataError: a test set that cannot be used.
         CheckpointError: a model folder that cannot be used.
     """
-    translator, config, used = _load(models, device, **decoding)
+    translator, config, used = _open(models, device, **decoding)
     corpus = _test_corpus(test, config)
     sources, references = (list(side) for side in zip(*corpus.pairs, strict=True))
     hypotheses = translator.translate(sources)
@@ -428,7 +384,7 @@ def evaluate(
     language = target_lang or config.data.target_lang
     comparison = None
     if compare_with:
-        baseline, _, _ = _load([compare_with], device, **decoding)
+        baseline, _, _ = _open([compare_with], device, **decoding)
         systems = {str(compare_with): baseline.translate(sources), used: hypotheses}
         comparison = compare(systems, references, language)
     measured = None

@@ -3,19 +3,24 @@
 One line in is one line out, and the same one whatever stands beside it: translation computes in float32.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tformer.config import DecodingConfig
+from tformer.config import Config, DecodingConfig, load_config
 from tformer.data.batching import pad
 from tformer.data.store import Sentences
 from tformer.data.tokenizer import Tokenizer
 from tformer.decoding.search import Hypothesis, beam_search
+from tformer.errors import CheckpointError, ConfigError
 from tformer.model import DecoderState, Transformer
+from tformer.runtime import prepare
+from tformer.training.checkpoint import ModelFolder, load_into
 from tformer.vocabulary import PAD_ID
 
 _SENTENCES_AT_ONCE = 64
@@ -138,3 +143,56 @@ class Translator:
             hypothesis.finished,
             source_cut,
         )
+
+
+def open_models(
+    folders: Sequence[ModelFolder], device: str, **decoding: float | None
+) -> tuple[Translator, Config, str]:
+    """Make the translator of a model folder, or of several that vote.
+
+    Args:
+        folders: at least one.
+        device: where to compute: auto, cpu, cuda, cuda:N or mps.
+        decoding: settings under `decoding` that replace the first model's own; None leaves them.
+
+    Returns:
+        The translator, the first model's settings, and a line that says which weights are used.
+
+    Raises:
+        ConfigError: no such folder, device or setting.
+        CheckpointError: a folder that holds no model, or models that cannot vote together.
+    """
+    tokenizer = _load_tokenizer(folders)
+    runtime = prepare(device, "fp32", "auto")
+    configs, models, used = [], [], []
+    for folder in folders:
+        config, weights = load_config(folder.config), folder.weights_to_use()
+        model = Transformer(config.model, tokenizer.vocab_size)
+        load_into(model, weights)
+        configs.append(config)
+        models.append(model.to(runtime.device).eval())
+        used.append(f"{folder.path} ({weights.name}{_step_of(weights)})")
+    given = [f"decoding.{key}={json.dumps(value)}" for key, value in decoding.items() if value is not None]
+    settings = load_config(folders[0].config, given).decoding
+    translator = Translator(models, tokenizer, settings, min(config.data.max_length for config in configs))
+    return translator, configs[0], " + ".join(used)
+
+
+def _load_tokenizer(folders: Sequence[ModelFolder]) -> Tokenizer:
+    """Give the one tokenizer that all these models share."""
+    for folder in folders:
+        path = folder.path.absolute()
+        if not path.is_dir():
+            raise ConfigError(f"{path}: no such model folder; --model takes the folder that train wrote")
+        if not folder.holds_model():
+            raise CheckpointError(f"{path} holds no model; --model takes the folder that train wrote")
+    tokenizers = [Tokenizer.load(folder.tokenizer) for folder in folders]
+    if len({tokenizer.fingerprint for tokenizer in tokenizers}) > 1:
+        raise CheckpointError(
+            "these models cannot vote: their tokenizers differ; train them on one corpus and settings"
+        )
+    return tokenizers[0]
+
+
+def _step_of(weights: Path) -> str:
+    return f", step {int(weights.resolve().name.removeprefix('step-'))}" if weights.is_symlink() else ""
