@@ -66,7 +66,10 @@ def decoder_reference(ours, config):
 
 def stack_reference(make_reference, layers, final_norm, config):
     """torch's stack holds copies of one layer; ours replace them."""
-    norm = final_norm if config.norm_placement == "pre" else None
+    norm = None
+    if config.norm_placement == "pre":
+        norm = nn.LayerNorm(config.d_model)
+        norm.load_state_dict(final_norm.state_dict())
     first = make_reference(layers[0], config)
     if isinstance(first, nn.TransformerEncoderLayer):
         stack = nn.TransformerEncoder(first, len(layers), norm, enable_nested_tensor=False)
