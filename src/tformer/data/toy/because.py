@@ -71,12 +71,21 @@ def _parties(picker: Picker, reason: Reason) -> tuple[NounPhrase, NounPhrase]:
     return who, parts.definite(picker, noun, plural=plural if picker.chance(0.8) else not plural)
 
 
+def _any_of(picker: Picker, adjectives: tuple[Adjective, ...]) -> Adjective:
+    """One of the adjectives, all alike: counted over all lines, *tired* would be rare in each of its many."""
+    if not adjectives:
+        raise UnsuitableError
+    return picker.random.choice(adjectives)
+
+
 def because(picker: Picker) -> Sentence:
     """The animal did not cross the street because it was tired."""
     reason = picker.random.choice(load_lexicon().reasons)
     who, what = _parties(picker, reason)
     of_object = picker.chance(0.55)
-    return _explained(who, what, reason, of_object, picker.one(reason.of_object if of_object else reason.of_subject))
+    return _explained(
+        who, what, reason, of_object, _any_of(picker, reason.of_object if of_object else reason.of_subject)
+    )
 
 
 def minimal_pair(picker: Picker) -> tuple[PronounItem, PronounItem, frozenset[tuple[str, str, str]]]:
@@ -90,8 +99,8 @@ def minimal_pair(picker: Picker) -> tuple[PronounItem, PronounItem, frozenset[tu
     definite = who.en.startswith("the ") and what.en.startswith("the ")
     if not definite or who.pronoun[0] != what.pronoun[0] or who.feminine == what.feminine:
         raise UnsuitableError
-    first = _explained(who, what, reason, False, picker.one(reason.of_subject))
-    second = _explained(who, what, reason, True, picker.one(reason.of_object))
+    first = _explained(who, what, reason, False, _any_of(picker, reason.of_subject))
+    second = _explained(who, what, reason, True, _any_of(picker, reason.of_object))
     right, wrong = f"qu'{who.pronoun[1]}", f"qu'{what.pronoun[1]}"
     return (
         PronounItem(first.source, first.target, right, wrong),
