@@ -42,21 +42,29 @@ MUTANTS = [
         "no causal mask", "model.py", "device=device) <= queries", "device=device) <= queries + 10**6", MODEL_PROPERTIES
     ),
     Mutant(
-        "mask polarity flipped", "model.py", "masked_fill(~attention_mask", "masked_fill(attention_mask", MODEL_TESTS
+        "mask polarity flipped",
+        "attention.py",
+        "masked_fill(~attention_mask",
+        "masked_fill(attention_mask",
+        MODEL_TESTS,
     ),
-    Mutant("blocked score set to zero", "model.py", "attention_mask, -math.inf)", "attention_mask, 0.0)", MODEL_TESTS),
+    Mutant(
+        "blocked score set to zero", "attention.py", "attention_mask, -math.inf)", "attention_mask, 0.0)", MODEL_TESTS
+    ),
     Mutant(
         "weights zeroed after the softmax",
-        "model.py",
+        "attention.py",
         "    weights = scores.softmax(dim=-1)\n",
         "    weights = scores.nan_to_num(neginf=0.0).softmax(dim=-1) * (scores > -math.inf)\n",
         MODEL_TESTS,
     ),
-    Mutant("columns normalised, not rows", "model.py", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)", MODEL_TESTS),
-    Mutant("scores not scaled by √d_k", "model.py", "/ math.sqrt(query.size(-1))", "", MODEL_TESTS),
+    Mutant(
+        "columns normalised, not rows", "attention.py", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)", MODEL_TESTS
+    ),
+    Mutant("scores not scaled by √d_k", "attention.py", "/ math.sqrt(query.size(-1))", "", MODEL_TESTS),
     Mutant(
         "row without a visible key let through",
-        "model.py",
+        "attention.py",
         "if not attention_mask.any(dim=-1).all()",
         "if False",
         MODEL_TESTS,
@@ -108,7 +116,7 @@ MUTANTS = [
     ),
     Mutant(
         "attention with biases",
-        "model.py",
+        "attention.py",
         "config.head_key_width, bias=False)\n        self.w_v",
         "config.head_key_width)\n        self.w_v",
         "tests/golden/test_parameter_counts.py",

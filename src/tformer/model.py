@@ -1,8 +1,8 @@
-"""Section 3 of *Attention Is All You Need*, in the paper's order.
+"""Section 3 of *Attention Is All You Need*, in the paper's order; attention (3.2) has the file beside it.
 
-Attention (3.2.1), several heads of it (3.2.2), the feed-forward network (3.3), embeddings (3.4), positions (3.5), then
-the layers and stacks (3.1) and the whole Transformer. Every mask has one polarity: True = may be attended. This file
-knows torch and ModelConfig and nothing else: no tokenizer, no files, no training.
+The feed-forward network (3.3), embeddings (3.4), positions (3.5), dropout (5.4), then the layers and stacks (3.1) and
+the whole Transformer. Every mask has one polarity: True = may be attended. This file knows torch, `attention` and
+ModelConfig and nothing else: no tokenizer, no files, no training.
 """
 
 import math
@@ -14,119 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tformer.attention import KeyValue, MultiHeadAttention
 from tformer.config import ModelConfig
-
-
-def attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Mix the values by how well their keys match each query (§3.2.1, Eq. 1): softmax(Q Kᵀ / √d_k) V.
-
-    This is the formula to read. The model runs torch's fused kernel for the same formula; tests hold the two equal.
-
-    Args:
-        query: [..., query, d_k] float.
-        key: [..., key, d_k] float.
-        value: [..., key, d_v] float.
-        attention_mask: broadcastable to [..., query, key] bool, True = may be attended; None: every key may be.
-
-    Returns:
-        The mixed values, [..., query, d_v] float, and the weights, [..., query, key] float: each row sums to 1, and a
-        blocked key has exactly 0.
-
-    Raises:
-        ValueError: a query has no visible key, so that its row has no softmax.
-    """
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
-    if attention_mask is not None:
-        if not attention_mask.any(dim=-1).all():
-            raise ValueError(
-                "attention_mask: expected at least one visible key (True) for every query, got a row of False"
-            )
-        # -inf before the softmax: exp(-inf) = 0, and the other weights still sum to 1
-        scores = scores.masked_fill(~attention_mask, -math.inf)
-    weights = scores.softmax(dim=-1)
-    return weights @ value, weights
-
-
-def fused_attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """Compute the same formula in torch's fused kernel, which never keeps the weights.
-
-    Args:
-        query: [batch, heads, query, d_k] float.
-        key: [batch, heads, key, d_k] float.
-        value: [batch, heads, key, d_v] float.
-        attention_mask: broadcastable to [batch, heads, query, key] bool, True = may be attended; None: every key may
-            be.
-
-    Returns:
-        [batch, heads, query, d_v] float.
-    """
-    if query.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask)
-    # on a CPU the kernel's backward pass is several times slower in bfloat16 than in float32
-    with torch.autocast("cpu", enabled=False):
-        return F.scaled_dot_product_attention(query.float(), key.float(), value.float(), attn_mask=attention_mask)
-
-
-class KeyValue(NamedTuple):
-    """Projected keys and values of one attention: [batch, heads, key, d_k] and [batch, heads, key, d_v] float."""
-
-    key: Tensor
-    value: Tensor
-
-
-class MultiHeadAttention(nn.Module):
-    """Attend with several heads at once (§3.2.2): Concat(head_1 … head_h) W^O.
-
-    Here head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). The h projections of each kind stand in one matrix side by side;
-    as in the paper, they have no biases.
-    """
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.num_heads = config.num_heads
-        self.w_q = nn.Linear(config.d_model, config.num_heads * config.head_key_width, bias=False)
-        self.w_k = nn.Linear(config.d_model, config.num_heads * config.head_key_width, bias=False)
-        self.w_v = nn.Linear(config.d_model, config.num_heads * config.head_value_width, bias=False)
-        self.w_o = nn.Linear(config.num_heads * config.head_value_width, config.d_model, bias=False)
-
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Let every query position read the key positions it may see.
-
-        Args:
-            query: [batch, query, d_model] float.
-            key: [batch, key, d_model] float.
-            value: [batch, key, d_model] float.
-            attention_mask: broadcastable to [batch, heads, query, key] bool, True = may be attended; None: all may be.
-
-        Returns:
-            [batch, query, d_model] float.
-        """
-        return self.attend(query, self.project(key, value), attention_mask)
-
-    def project(self, key: Tensor, value: Tensor) -> KeyValue:
-        """Project keys and values, for a decoder to keep: [batch, key, d_model] → [batch, heads, key, d_k or d_v]."""
-        return KeyValue(self._split_heads(self.w_k(key)), self._split_heads(self.w_v(value)))
-
-    def attend(self, query: Tensor, key_value: KeyValue, attention_mask: Tensor | None) -> Tensor:
-        """Attend from [batch, query, d_model] to keys and values projected before, as `forward` does."""
-        heads = fused_attention(self._split_heads(self.w_q(query)), *key_value, attention_mask)
-        joined: Tensor = self.w_o(heads.transpose(1, 2).flatten(2))
-        return joined
-
-    def weights(self, query: Tensor, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Give the attention weights that `forward` uses, by the readable formula: [batch, heads, query, key] float.
-
-        Takes `query`, `key` and `attention_mask` as `forward` does.
-
-        Raises:
-            ValueError: a query has no visible key.
-        """
-        projected = self.project(key, key)
-        return attention(self._split_heads(self.w_q(query)), *projected, attention_mask)[1]
-
-    def _split_heads(self, projected: Tensor) -> Tensor:
-        """[batch, position, heads · width] → [batch, heads, position, width]."""
-        return projected.view(*projected.shape[:-1], self.num_heads, -1).transpose(1, 2)
 
 
 class FeedForward(nn.Module):
@@ -169,7 +58,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.table = table
         self.scale = math.sqrt(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.learned_positions: nn.Embedding | None = None
         if config.positions == "learned":
             self.learned_positions = nn.Embedding(config.max_positions, config.d_model)
@@ -206,6 +95,28 @@ class Embedding(nn.Module):
         return self.sinusoids
 
 
+class Dropout(nn.Module):
+    """Drop each activation with probability p while training, and scale the others by 1 / (1 − p) (§5.4).
+
+    On a CPU, torch draws one random number an activation, which takes longer than most of the layers around it. Here 64
+    random bits serve four activations, from the same generator, so that seeds and checkpoints keep their meaning; p is
+    kept to 1/65536.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: any shape, float → the same shape; x itself in evaluation."""
+        if not self.training or self.p == 0.0 or x.device.type != "cpu":
+            return F.dropout(x, self.p, self.training)
+        bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+        dropped = round(self.p * 65536)
+        kept = (bits[: x.numel()] >= dropped - 32768).view(x.shape)
+        return x * kept.to(x.dtype).mul_(65536 / (65536 - dropped))
+
+
 class Residual(nn.Module):
     """Carry x past one sub-layer (§3.1, §5.4): LayerNorm(x + Dropout(Sublayer(x))), the paper's post-norm.
 
@@ -217,7 +128,7 @@ class Residual(nn.Module):
         super().__init__()
         self.pre_norm = config.norm_placement == "pre"
         self.norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def enter(self, x: Tensor) -> Tensor:
         """Give what the sub-layer reads: x itself (post), or its norm (pre)."""

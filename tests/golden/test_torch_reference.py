@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tformer.model import MultiHeadAttention, attention, causal_mask, fused_attention, sinusoids
+from tformer.attention import MultiHeadAttention, attention, fused_attention
+from tformer.model import causal_mask, sinusoids
 
 REAL = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [True] * 1 + [False] * 5])  # [batch, src_len], True = real
 TGT_REAL = torch.tensor([[True] * 3 + [False] * 2, [True] * 5, [True] * 4 + [False]])

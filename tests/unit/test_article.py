@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tformer.model import EncoderLayer, FeedForward, MultiHeadAttention, attention, causal_mask
+from tformer.attention import MultiHeadAttention, attention
+from tformer.model import EncoderLayer, FeedForward, causal_mask
 from tformer.training.loss import sequence_loss
 from tformer.vocabulary import PAD_ID
 

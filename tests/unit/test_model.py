@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tformer.model import Embedding, MultiHeadAttention, Residual, causal_mask, sinusoids
+from tformer.attention import MultiHeadAttention
+from tformer.model import Dropout, Embedding, Residual, causal_mask, sinusoids
 from tformer.training.loss import sequence_loss
 from tformer.vocabulary import PAD_ID
 
@@ -130,7 +131,7 @@ def test_dropout_falls_on_the_sublayer_before_it_is_added(tiny_config, placement
     residual = Residual(tiny_config(dropout=0.5, norm_placement=placement)).train()
     x, found = torch.randn(4, 50, 16), torch.randn(4, 50, 16)
     torch.manual_seed(1)
-    total = x + F.dropout(found, 0.5)
+    total = x + Dropout(0.5).train()(found)
     torch.manual_seed(1)
     torch.testing.assert_close(residual.add(x, found), total if placement == "pre" else F.layer_norm(total, (16,)))
 
@@ -219,3 +220,39 @@ def test_the_memory_is_projected_once(tiny_model, monkeypatch):
     _, state = model.decode(TGT_IN[:, :1], state)
     logits, _ = model.decode(TGT_IN[:, 1:2], state)
     assert logits.shape == (3, 1, 13)
+
+
+def test_dropout_keeps_the_mean_drops_its_share_and_scales_the_rest():
+    torch.manual_seed(3)
+    x = torch.ones(400, 501)
+    dropped = Dropout(0.3).train()(x)
+    share = (dropped == 0).double().mean().item()
+    assert abs(share - 0.3) < 4 * (0.3 * 0.7 / x.numel()) ** 0.5
+    assert torch.allclose(dropped[dropped != 0], torch.tensor(1 / 0.7), rtol=1e-4)
+    # neighbours share 64 random bits, but not their fate
+    pairs = (dropped.flatten()[:-1] == 0) & (dropped.flatten()[1:] == 0)
+    assert abs(pairs.double().mean().item() - 0.09) < 0.005
+
+
+def test_dropout_follows_the_seed_and_its_saved_state():
+    x = torch.ones(7, 13)
+    dropout = Dropout(0.5).train()
+    torch.manual_seed(1)
+    first = dropout(x)
+    state = torch.get_rng_state()
+    second = dropout(x)
+    torch.manual_seed(1)
+    assert torch.equal(dropout(x), first)
+    torch.set_rng_state(state)
+    assert torch.equal(dropout(x), second)
+    assert not torch.equal(first, second)
+
+
+def test_dropout_passes_the_gradient_of_what_it_keeps():
+    x = torch.ones(9, 5, requires_grad=True)
+    torch.manual_seed(0)
+    dropped = Dropout(0.4).train()(x)
+    dropped.sum().backward()
+    assert torch.equal(x.grad, dropped.detach())
+    assert torch.equal(Dropout(0.4).eval()(x), x)
+    assert torch.equal(Dropout(0.0).train()(x), x)

@@ -1,0 +1,125 @@
+"""Section 3.2 of *Attention Is All You Need*: scaled dot-product attention (3.2.1), and several heads of it (3.2.2).
+
+Every mask has one polarity: True = may be attended.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tformer.config import ModelConfig
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Mix the values by how well their keys match each query (§3.2.1, Eq. 1): softmax(Q Kᵀ / √d_k) V.
+
+    This is the formula to read. The model runs torch's fused kernel for the same formula; tests hold the two equal.
+
+    Args:
+        query: [..., query, d_k] float.
+        key: [..., key, d_k] float.
+        value: [..., key, d_v] float.
+        attention_mask: broadcastable to [..., query, key] bool, True = may be attended; None: every key may be.
+
+    Returns:
+        The mixed values, [..., query, d_v] float, and the weights, [..., query, key] float: each row sums to 1, and a
+        blocked key has exactly 0.
+
+    Raises:
+        ValueError: a query has no visible key, so that its row has no softmax.
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    if attention_mask is not None:
+        if not attention_mask.any(dim=-1).all():
+            raise ValueError(
+                "attention_mask: expected at least one visible key (True) for every query, got a row of False"
+            )
+        # -inf before the softmax: exp(-inf) = 0, and the other weights still sum to 1
+        scores = scores.masked_fill(~attention_mask, -math.inf)
+    weights = scores.softmax(dim=-1)
+    return weights @ value, weights
+
+
+def fused_attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Compute the same formula in torch's fused kernel, which never keeps the weights.
+
+    Args:
+        query: [batch, heads, query, d_k] float.
+        key: [batch, heads, key, d_k] float.
+        value: [batch, heads, key, d_v] float.
+        attention_mask: broadcastable to [batch, heads, query, key] bool, True = may be attended; None: every key may
+            be.
+
+    Returns:
+        [batch, heads, query, d_v] float.
+    """
+    if query.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask)
+    # on a CPU the kernel's backward pass is several times slower in bfloat16 than in float32
+    with torch.autocast("cpu", enabled=False):
+        return F.scaled_dot_product_attention(query.float(), key.float(), value.float(), attn_mask=attention_mask)
+
+
+class KeyValue(NamedTuple):
+    """Projected keys and values of one attention: [batch, heads, key, d_k] and [batch, heads, key, d_v] float."""
+
+    key: Tensor
+    value: Tensor
+
+
+class MultiHeadAttention(nn.Module):
+    """Attend with several heads at once (§3.2.2): Concat(head_1 … head_h) W^O.
+
+    Here head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). The h projections of each kind stand in one matrix side by side;
+    as in the paper, they have no biases.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.num_heads = config.num_heads
+        self.w_q = nn.Linear(config.d_model, config.num_heads * config.head_key_width, bias=False)
+        self.w_k = nn.Linear(config.d_model, config.num_heads * config.head_key_width, bias=False)
+        self.w_v = nn.Linear(config.d_model, config.num_heads * config.head_value_width, bias=False)
+        self.w_o = nn.Linear(config.num_heads * config.head_value_width, config.d_model, bias=False)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Let every query position read the key positions it may see.
+
+        Args:
+            query: [batch, query, d_model] float.
+            key: [batch, key, d_model] float.
+            value: [batch, key, d_model] float.
+            attention_mask: broadcastable to [batch, heads, query, key] bool, True = may be attended; None: all may be.
+
+        Returns:
+            [batch, query, d_model] float.
+        """
+        return self.attend(query, self.project(key, value), attention_mask)
+
+    def project(self, key: Tensor, value: Tensor) -> KeyValue:
+        """Project keys and values, for a decoder to keep: [batch, key, d_model] → [batch, heads, key, d_k or d_v]."""
+        return KeyValue(self._split_heads(self.w_k(key)), self._split_heads(self.w_v(value)))
+
+    def attend(self, query: Tensor, key_value: KeyValue, attention_mask: Tensor | None) -> Tensor:
+        """Attend from [batch, query, d_model] to keys and values projected before, as `forward` does."""
+        heads = fused_attention(self._split_heads(self.w_q(query)), *key_value, attention_mask)
+        joined: Tensor = self.w_o(heads.transpose(1, 2).flatten(2))
+        return joined
+
+    def weights(self, query: Tensor, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Give the attention weights that `forward` uses, by the readable formula: [batch, heads, query, key] float.
+
+        Takes `query`, `key` and `attention_mask` as `forward` does.
+
+        Raises:
+            ValueError: a query has no visible key.
+        """
+        projected = self.project(key, key)
+        return attention(self._split_heads(self.w_q(query)), *projected, attention_mask)[1]
+
+    def _split_heads(self, projected: Tensor) -> Tensor:
+        """[batch, position, heads · width] → [batch, heads, position, width]."""
+        return projected.view(*projected.shape[:-1], self.num_heads, -1).transpose(1, 2)
