@@ -1,6 +1,7 @@
 """Lines in, lines out: from arguments, files and pipes, in order, and the same ones whatever stands beside them."""
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -23,7 +24,8 @@ def opened(trained):
     """A `tformer translate` of its own whose standard input is open; killed if a test hangs."""
     command = [sys.executable, "-m", "tformer", "translate", "--model", trained, "--device", "cpu"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command, **pipes) as process:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, env=buffered, **pipes) as process:
         guard = threading.Timer(60, process.kill)
         guard.start()
         yield process
