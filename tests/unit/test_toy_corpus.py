@@ -10,11 +10,13 @@ from itertools import chain
 
 import pytest
 
+import tformer.data.toy.corpus as toy_corpus
 from tformer.data.toy import DEFAULT_SEED, RESERVED, because, complex, make_toy_corpus, simple
 from tformer.data.toy.corpus import MIN_COUNT, TRAIN_SIZE, draw_sentences, is_held_out, make_splits, words
 from tformer.data.toy.grammar import WEIGHTS
 from tformer.data.toy.lexicon import Place, Sequel, load_lexicon
 from tformer.data.toy.phrases import Picker, UnsuitableError
+from tformer.errors import DataError
 
 
 @pytest.fixture(scope="module")
@@ -225,3 +227,9 @@ def test_pronoun_items_are_minimal_and_balanced(corpus):
     assert len(items) >= 200
     assert len(set(contrasts.values())) == 1
     assert set(contrasts) == {"qu'il", "qu'elle", "qu'ils", "qu'elles"}
+
+
+def test_a_lexicon_too_small_is_an_error_rather_than_a_loop(monkeypatch):
+    monkeypatch.setattr(toy_corpus, "_MAX_TRIES", 50)
+    with pytest.raises(DataError, match=r"expected 60 pronoun pairs of each kind, got \d+ of qu'il, .*lexicon$"):
+        make_splits.__wrapped__(1)

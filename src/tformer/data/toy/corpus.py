@@ -13,6 +13,7 @@ from tformer.data.toy.because import minimal_pair
 from tformer.data.toy.clauses import Sentence
 from tformer.data.toy.grammar import WEIGHTS
 from tformer.data.toy.phrases import Combination, Picker, UnsuitableError
+from tformer.errors import DataError
 
 DEFAULT_SEED = 1
 TRAIN_SIZE = 40_000
@@ -20,6 +21,8 @@ VALIDATION_SIZE = TEST_SEEN_SIZE = TEST_COMPOSITIONAL_SIZE = 500
 PAIRS_PER_KIND = 30
 MIN_COUNT = 10
 """How often a word form of validation, test or pronouns is met in training at least."""
+_MAX_TRIES = 100_000
+_ADVICE = "add words or classes to the tables in tformer/data/toy/lexicon"
 
 RESERVED = (
     ("I love maths.", "J'aime les maths."),
@@ -137,7 +140,9 @@ def _draw_pronoun_pairs(picker: Picker) -> dict[str, list[PronounPair]]:
     """Twice as many minimal pairs as are wanted, by the pronoun of the first."""
     pairs: dict[str, list[PronounPair]] = {kind: [] for kind in ("qu'il", "qu'elle", "qu'ils", "qu'elles")}
     sources: set[str] = set()
-    while any(len(kind) < 2 * PAIRS_PER_KIND for kind in pairs.values()):
+    for _ in range(_MAX_TRIES):
+        if all(len(kind) == 2 * PAIRS_PER_KIND for kind in pairs.values()):
+            return pairs
         try:
             pair = first, second, combinations = minimal_pair(picker)
         except UnsuitableError:
@@ -148,7 +153,8 @@ def _draw_pronoun_pairs(picker: Picker) -> dict[str, list[PronounPair]]:
         if not unwanted and len(kind) < 2 * PAIRS_PER_KIND:
             sources |= both
             kind.append(pair)
-    return pairs
+    found = ", ".join(f"{len(kind)} of {pronoun}" for pronoun, kind in pairs.items())
+    raise DataError(f"expected {2 * PAIRS_PER_KIND} pronoun pairs of each kind, got {found}: {_ADVICE}")
 
 
 def draw_sentences(picker: Picker, taken: set[str], seen_size: int) -> tuple[list[Sentence], list[Sentence]]:
@@ -171,7 +177,7 @@ def draw_sentences(picker: Picker, taken: set[str], seen_size: int) -> tuple[lis
 
 def _take(sentences: Sequence[Sentence], size: int) -> list[Sentence]:
     if len(sentences) < size:
-        raise RuntimeError(f"expected {size} sentences or more, got {len(sentences)}: the lexicon starves a split")
+        raise DataError(f"expected {size} sentences or more for a split, got {len(sentences)}: {_ADVICE}")
     return list(sentences[:size])
 
 
