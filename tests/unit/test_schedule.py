@@ -13,7 +13,8 @@ D_MODEL, WARMUP, LAST = 512, 40, 200
 
 def rates(schedule="paper", last=LAST, **settings):
     """The rates of steps 1 … last, with one for the step after it."""
-    config = TrainingConfig(**{"schedule": schedule, "warmup_steps": WARMUP, "max_steps": LAST, **settings})
+    paper = {"schedule": schedule, "warmup_steps": WARMUP, "max_steps": LAST, "learning_rate": None}
+    config = TrainingConfig(**{**paper, **settings})
     return [math.nan, *(learning_rate(step, config, D_MODEL, last) for step in range(1, last + 2))]
 
 
@@ -33,7 +34,7 @@ def test_the_first_update_and_the_peak():
 
 
 def test_the_paper_s_base_model():
-    config = TrainingConfig(warmup_steps=4000, max_steps=100_000)
+    config = TrainingConfig(schedule="paper", learning_rate=None, warmup_steps=4000, max_steps=100_000)
     assert learning_rate(4000, config, 512, 100_000) == pytest.approx(6.98771e-4, rel=1e-5)
     assert learning_rate(1, config, 512, 100_000) == pytest.approx(1.74693e-7, rel=1e-5)
 
@@ -77,7 +78,7 @@ def test_the_last_update_is_the_last_above_zero(schedule):
     found = rates(schedule, learning_rate=1.0)
     assert 0 < found[LAST] < 0.01
     assert found[LAST + 1] == 0
-    config = TrainingConfig(schedule=schedule, warmup_steps=WARMUP, max_steps=LAST)
+    config = TrainingConfig(schedule=schedule, warmup_steps=WARMUP, max_steps=LAST, learning_rate=None)
     assert learning_rate(LAST + 50, config, D_MODEL, LAST) == 0  # a run may be lengthened by hand; never below 0
 
 
@@ -90,3 +91,10 @@ def test_a_run_that_only_warms_up(schedule):
 
 def test_the_end_of_the_run_does_not_bend_the_paper_s_schedule():
     assert rates("paper", last=LAST)[1:] == rates("paper", last=10 * LAST)[1 : LAST + 2]
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_a_run_that_ends_while_warming_up_only_rises(schedule):
+    config = TrainingConfig(schedule=schedule, warmup_steps=400, learning_rate=0.1)
+    assert [learning_rate(step, config, 16, 3) for step in (1, 2, 3)] == pytest.approx([0.00025, 0.0005, 0.00075])
+    assert learning_rate(400, config, 16, 400) == pytest.approx(0.1)

@@ -113,7 +113,7 @@ class TokenizerConfig(_Settings):
     """The subword vocabulary that both languages share."""
 
     algorithm: Literal["bpe", "unigram"] = "bpe"
-    vocab_size: Count = 1000
+    vocab_size: Count = 2000
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
     byte_fallback: Flag = True
 
@@ -157,29 +157,23 @@ class ModelConfig(_Settings):
 class TrainingConfig(_Settings):
     """The optimisation (Section 5 of the paper), and when to validate, save and stop."""
 
-    max_steps: Count = 4000
+    max_steps: Count = 3000
     max_minutes: Positive | None = None
     max_tokens_per_batch: Count = 1024
     accumulate_batches: Count = 1
-    schedule: Literal["paper", "linear", "cosine"] = "paper"
-    learning_rate: Positive | None = None
+    schedule: Literal["paper", "linear", "cosine"] = "linear"
+    learning_rate: Positive | None = 2e-3
     warmup_steps: Count = 400
     adam_beta_1: Fraction = 0.9
     adam_beta_2: Fraction = 0.98
     adam_epsilon: Positive = 1e-9
     label_smoothing: Fraction = 0.1
     clip_norm: Positive | None = None
-    validate_every_steps: Count = 500
-    save_every_steps: Count = 500
+    validate_every_steps: Count = 1000
+    save_every_steps: Count = 100
     patience: Count | None = None
     best_metric: Literal["bleu", "nll"] = "bleu"
     average_last: Count = 5
-
-    def _conflicts(self) -> Iterator[Fault]:
-        if self.schedule != "paper" and self.warmup_steps > self.max_steps:
-            message = f"training.warmup_steps, {self.warmup_steps}, must not pass training.max_steps, {self.max_steps}"
-            paths = ("training.warmup_steps", "training.max_steps", "training.schedule")
-            yield paths, f"{message}, where training.schedule is {self.schedule}"
 
 
 class DecodingConfig(_Settings):

@@ -1,0 +1,118 @@
+"""Every block of the README is true: each command runs, shortened where it needs time or a network, and each file it names is there."""
+
+import io
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+RECIPES = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+TINY = ["model.d_model=16", "model.d_ff=16", "model.num_heads=2", "model.num_encoder_layers=1"]
+TINY += ["model.num_decoder_layers=1", "model.d_k=null", "model.d_v=null", "training.max_steps=4", "threads=1"]
+TINY += ["training.validate_every_steps=4", "decoding.max_extra_tokens=3", "device=cpu", "precision=fp32"]
+
+
+def blocks(language):
+    return [text for name, text in BLOCKS if name == language]
+
+
+def recipe(target):
+    """The tformer commands of one Makefile target."""
+    lines = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", RECIPES, flags=re.MULTILINE)[1].replace("\\\n", " ")
+    return [line.strip() for line in lines.splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path, harbour, monkeypatch):
+    """A place like a reader's: their corpus under the README's names, and the README's config beside it."""
+    for split in ("train", "dev", "test"):
+        shutil.copy(harbour / f"{split}.en", tmp_path / f"{split}.en")
+        shutil.copy(harbour / f"{split}.es", tmp_path / f"{split}.sw")
+    shutil.copy(harbour / "dev.en", tmp_path / "letters.en")
+    [config] = blocks("yaml")
+    (tmp_path / re.match(r"# (\S+\.yaml)\n", config)[1]).write_text(config, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def shortened(arguments, *settings):
+    """A train command with a tiny model and a few steps."""
+    return [*arguments, *(f"--set={setting}" for setting in (*TINY, *settings))]
+
+
+def test_the_two_commands_are_the_makefiles(tformer, folder):
+    commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("make")]
+    assert commands == ["make demo", "make test"]
+    assert recipe("test")[0].endswith("pytest --numprocesses auto --dist loadfile")
+    printed = []
+    # the built-in corpus itself takes seconds to make and longer to learn: the reader's stands for it here
+    local = ["data.train={source: train.en, target: train.sw}", "data.validation={source: dev.en, target: dev.sw}"]
+    local += ["data.test={source: test.en, target: test.sw}", "tokenizer.vocab_size=400"]
+    for line in recipe("demo"):
+        program, command, *arguments = shlex.split(line)
+        assert program == "$(BIN)/tformer"
+        arguments = shortened(arguments, *local) if command == "train" else arguments
+        result = tformer(command, *arguments)
+        assert result.code == 0, result.err
+        printed += result.out.splitlines()
+    assert printed[0] == "runs/demo"
+    assert len([line for line in printed if line.startswith("BLEU")]) == 1
+
+
+def test_a_corpus_of_ones_own(tformer, folder, monkeypatch):
+    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("tformer")]
+    own = [shlex.split(line, comments=True) for line in lines if "paper/" not in line and "multi30k" not in line]
+    assert [arguments[1] for arguments in own] == ["train", "translate", "translate", "eval"]
+    for _, command, *arguments in own:
+        if command == "train":
+            arguments = shortened(arguments, "training.max_minutes=null", "tokenizer.vocab_size=400")
+        result = tformer(command, *arguments)
+        assert result.code == 0, result.err
+    assert len((folder / "letters.sw").read_text(encoding="utf-8").splitlines()) == 30
+    assert len((folder / "hypotheses.sw").read_text(encoding="utf-8").splitlines()) == 30
+    assert "cat letters.en | tformer translate`" in README
+    with (folder / "letters.en").open(encoding="utf-8") as letters:
+        monkeypatch.setattr(sys, "stdin", letters)
+        assert tformer("translate").out.count("\n") == 30
+    [code] = blocks("python")
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", shown)
+    exec(compile(code, "README.md", "exec"), {})
+    assert shown.getvalue().startswith("[")
+
+
+def test_the_shipped_recipes(tformer, folder):
+    """The paper's data come from a hub and the captions from a download: here they are the reader's files."""
+    lines = [line for block in blocks("sh") for line in block.splitlines() if "paper/" in line or "multi30k" in line]
+    local = ["data.train={source: train.en, target: train.sw}", "data.validation={source: dev.en, target: dev.sw}"]
+    local += ["data.test={source: test.en, target: test.sw}", "tokenizer.vocab_size=400", "training.max_minutes=null"]
+    for line in lines:
+        program, *arguments = shlex.split(line, comments=True)
+        if program == "python":
+            assert (ROOT / arguments[0]).is_file()
+        else:
+            assert program == "tformer"
+            arguments = shortened(arguments, *local) if arguments[0] == "train" else arguments
+            result = tformer(*arguments)
+            assert result.code == 0, result.err
+    assert len(lines) >= 2
+
+
+def test_every_file_that_is_linked_is_there():
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in link]
+    assert len(links) > 5
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_what_the_demo_is_said_to_print_holds_the_sentences():
+    [printed] = blocks("text")
+    for sentence in ("J'aime les maths.", "parce qu'il était fatigué.", "parce qu'elle était large."):
+        assert sentence in printed
+    assert "@@" not in README
