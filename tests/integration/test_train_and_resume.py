@@ -139,7 +139,8 @@ def test_a_run_resumed_in_a_later_epoch_is_uninterrupted(train, tmp_path, same_r
 def test_a_signal_saves_and_the_run_goes_on(train, config, tmp_path, same_run, number, code):
     folder = tmp_path / "my model"
     command = [sys.executable, "-m", "tformer", "train", "--config", config, "--output", folder]
-    command += ["--set", "training.max_steps=400", "--set", "training.validate_every_steps=1000"]
+    rare = {"validate_every_steps": 1000, "save_every_steps": 1000}  # only the signal makes it save
+    command += [f"--set=training.{key}={value}" for key, value in {"max_steps": 400, **rare}.items()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         said = []
         for line in process.stderr:
@@ -155,7 +156,7 @@ def test_a_signal_saves_and_the_run_goes_on(train, config, tmp_path, same_run, n
     )
     assert 20 <= step < 400
 
-    settings = {"training__max_steps": step + 3, "training__validate_every_steps": 1000}
+    settings = {f"training__{key}": value for key, value in {"max_steps": step + 3, **rare}.items()}
     resumed = train(folder, "--resume", **settings)
     assert resumed.code == 0
     assert f"resumed {folder} at step {step}\n" in resumed.err
