@@ -124,7 +124,5 @@ def test_one_wrong_letter_is_refused_with_the_right_name(names):
 def test_set_says_the_same_as_a_file(tmp_path, config):
     path = tmp_path / "config.yaml"
     path.write_text(dump_config(config), encoding="utf-8")
-    overrides = [
-        f"{key}={value!r}" for key, value in config.training if value is not None and not isinstance(value, str)
-    ]
+    overrides = [f"{key}={'null' if value is None else value}" for key, value in config.training]
     assert load_config(None, [f"training.{override}" for override in overrides]).training == load_config(path).training
