@@ -31,6 +31,8 @@ data:
 tokenizer: {{vocab_size: 400}}
 model: {{d_model: 16, d_ff: 32, num_heads: 2, num_encoder_layers: 1, num_decoder_layers: 1}}
 training:
+  schedule: paper
+  learning_rate: null
   max_steps: 12
   max_tokens_per_batch: 256
   warmup_steps: 50
@@ -40,7 +42,7 @@ training:
 decoding: {{max_extra_tokens: 5}}
 """
 GOOD = ["model.d_model=64", "model.d_ff=128", "model.num_heads=4", "training.max_tokens_per_batch=512"]
-GOOD += ["training.max_steps=200", "training.validate_every_steps=100", "training.save_every_steps=20"]
+GOOD += ["training.max_steps=140", "training.validate_every_steps=70", "training.save_every_steps=20"]
 
 
 @dataclass(frozen=True)

@@ -183,8 +183,10 @@ def test_all_wrong_settings_are_told_at_once(tformer, config, tmp_path):
     assert result.code == 2
     lines = result.err.splitlines()
     assert len(lines) == 2
-    assert re.fullmatch(r"tformer: .*quick\.yaml:12: model\.dff is not a setting; did you mean model\.d_ff\?", lines[0])
-    assert re.fullmatch(r".*quick\.yaml:16: training\.warmup_step is .*did you mean training\.warmup_steps\?", lines[1])
+    first, second = (text[: text.index(key)].count("\n") + 1 for key in ("d_ff", "warmup_steps"))
+    unknown = r"is not a setting; did you mean"
+    assert re.fullmatch(rf"tformer: .*quick\.yaml:{first}: model\.dff {unknown} model\.d_ff\?", lines[0])
+    assert re.fullmatch(rf".*quick\.yaml:{second}: training\.warmup_step {unknown} training\.warmup_steps\?", lines[1])
     assert not (tmp_path / "model").exists()
 
 

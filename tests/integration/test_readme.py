@@ -1,4 +1,4 @@
-"""Every block of the README is true: each command runs, shortened where it needs time or a network, and each file it names is there."""
+"""Every block of the README is true: its commands run, shortened where they need time or a network."""
 
 import io
 import re

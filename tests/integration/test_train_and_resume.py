@@ -66,14 +66,14 @@ def same_run(metrics, weights):
 def test_metrics_have_their_fields(trained):
     lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     steps = [line for line in lines if line["split"] == "train"]
-    assert [line["step"] for line in steps] == list(range(1, 201))
+    assert [line["step"] for line in steps] == list(range(1, 141))
     fields = {"step", "split", "loss", "nll", "learning_rate", "tokens_per_second", "elapsed_seconds"}
     assert all(line.keys() == fields for line in steps)
     validations = [line for line in lines if line["split"] == "validation"]
     assert [(line["step"], line["weights"]) for line in validations] == [
-        (100, "last"),
-        (200, "last"),
-        (200, "averaged"),
+        (70, "last"),
+        (140, "last"),
+        (140, "averaged"),
     ]
     for line in validations:
         assert line.keys() == {"step", "split", "weights", "nll", "perplexity", "bleu", "elapsed_seconds"}
