@@ -12,7 +12,15 @@ import pytest
 
 import tformer.data.toy.corpus as toy_corpus
 from tformer.data.toy import DEFAULT_SEED, RESERVED, because, complex, make_toy_corpus, simple
-from tformer.data.toy.corpus import MIN_COUNT, TRAIN_SIZE, draw_sentences, is_held_out, make_splits, words
+from tformer.data.toy.corpus import (
+    MIN_COUNT,
+    TRAIN_SIZE,
+    draw_sentences,
+    is_held_out,
+    is_kept_for_show,
+    make_splits,
+    words,
+)
 from tformer.data.toy.grammar import WEIGHTS
 from tformer.data.toy.lexicon import Place, Sequel, load_lexicon
 from tformer.data.toy.phrases import Picker, UnsuitableError
@@ -125,6 +133,21 @@ def test_the_grammar_makes_reserved_sentences_of_combinations_that_are_not_held_
     else:
         pytest.fail("the grammar does not make it")
     assert [combination for combination in sentence.combinations if is_held_out(combination)] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("I love maths.", True),
+        ("That animal left the wide streets.", True),
+        ("The tired animals crossed a street.", True),
+        ("The animal did not cross the street because it was ill.", False),
+        ("The animal did not cross the road because it was tired.", False),
+        ("The dog did not cross the street because it was wide.", False),
+    ],
+)
+def test_what_is_kept_for_show(source, kept):
+    assert is_kept_for_show(source) is kept
 
 
 def test_no_animal_on_a_street_is_tired_or_wide_but_others_are(corpus, everything):
