@@ -55,7 +55,12 @@ def test_classes_are_known():
 
 def test_a_noun_gives_its_name_to_no_class_but_of_its_own_kind():
     shared = {noun.en for noun in ALL_NOUNS for other in ALL_NOUNS if noun is not other and noun.en in other.classes}
-    assert shared == {"animal", "flower", "shop", "toy"}  # a dog is an animal, but a lake must not be "water": one drinks that
+    assert shared == {
+        "animal",
+        "flower",
+        "shop",
+        "toy",
+    }  # a dog is an animal; but one drinks no lake, so it is no "water"
 
 
 def test_every_verb_and_adjective_can_be_used():
