@@ -105,6 +105,14 @@ def test_one_seed_is_one_run(train, tmp_path, same_run, metrics):
     assert metrics(tmp_path / "another") != metrics(tmp_path / "one")
 
 
+def test_the_seed_decides_the_order_of_batches_too(train, tmp_path, monkeypatch, metrics):
+    draw = torch.manual_seed
+    monkeypatch.setattr(torch, "manual_seed", lambda _: draw(1))
+    for seed in (1, 2):
+        train(tmp_path / str(seed), seed=seed, training__max_steps=1)
+    assert metrics(tmp_path / "1")[0]["loss"] != metrics(tmp_path / "2")[0]["loss"]
+
+
 @pytest.mark.parametrize(
     ("stop", "settings"),
     [

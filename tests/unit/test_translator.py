@@ -118,11 +118,20 @@ def test_more_translations_than_hypotheses_cannot_be_had(make):
 # ---- What a translation tells ----
 
 
-def test_a_score_is_the_log_probability_over_the_penalty(make):
-    for hypotheses in make(beam_size=4, length_penalty=1.5).translations(LINES, 4):
-        assert [each.score for each in hypotheses if each.finished] == sorted(
-            (each.score for each in hypotheses if each.finished), reverse=True
-        )
+@pytest.mark.parametrize(("haste", "finished"), [(4.0, True), (-20.0, False)])
+def test_a_score_is_the_log_probability_over_the_penalty(make, haste, finished):
+    translator = make(beam_size=4, length_penalty=1.5)
+    decode = translator.models[0].decode
+
+    def leaning(tokens, state):
+        logits, state = decode(tokens, state)
+        return logits.index_add(-1, torch.tensor([EOS_ID]), torch.full((*logits.shape[:-1], 1), haste)), state
+
+    translator.models[0].decode = leaning
+    found = translator.translations(LINES, 4)
+    assert {each.finished for hypotheses in found for each in hypotheses} == {finished}
+    for hypotheses in found:
+        assert hypotheses == sorted(hypotheses, key=lambda each: -each.score)
         for each in hypotheses:
             length = len(each.tokens) + each.finished  # EOS is summed as well
             assert each.score == pytest.approx(each.log_prob / ((5 + length) / 6) ** 1.5, rel=1e-5)
