@@ -29,7 +29,7 @@ class TrainingProgress:
             file=sys.stderr,
             dynamic_ncols=True,
             disable=not sys.stderr.isatty(),
-            bar_format="step {n_fmt}/{total_fmt} |{bar:20}| {postfix} · {remaining} left",
+            bar_format="step {n_fmt}/{total_fmt} |{bar:10}| {remaining} left{desc}",
         )
         self._total_steps = total_steps
         self._first_step = first_step
@@ -44,7 +44,7 @@ class TrainingProgress:
         """Show the newest step; loss in nats a token, label smoothing included."""
         shown = f"loss {loss:.3f} · {tokens_per_second:,.0f} tokens/s · learning rate {learning_rate:.2e}"
         if not self._bar.disable:
-            self._bar.set_postfix_str(shown, refresh=False)
+            self._bar.set_description_str(f" · {shown}", refresh=False)
             self._bar.update(step - self._bar.n)
         elif step >= self._due:
             seconds_a_step = (time.monotonic() - self._started) / (step - self._first_step)

@@ -100,5 +100,5 @@ def test_a_terminal_has_one_line_and_what_is_said_stands_above_it(monkeypatch):
     text = terminal.getvalue()
     assert "said\n" in text
     assert "step 3/3 |" in text
-    assert "loss 6.250 · 1,000 tokens/s · learning rate 1.00e-03 · 00:00 left" in text
+    assert "00:00 left · loss 6.250 · 1,000 tokens/s · learning rate 1.00e-03" in text
     assert text.count("\n") == 2  # after what was said, and at the end
