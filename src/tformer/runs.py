@@ -70,10 +70,15 @@ def train(
     if newest and _is_over(newest[1], config):
         return folder
     say(runtime.reasons)
-    corpora = {split: _read_split(config, split) for split in ("train", "validation")}
-    tokenizer = Tokenizer.load(folder.tokenizer) if newest else _train_tokenizer(config, corpora["train"])
+    corpus = _read_split(config.data.train, "train", config)
+    held_out = None
+    if config.data.validation is None:
+        say("data.validation is not set: nothing to measure on while training")
+    else:
+        held_out = _read_split(config.data.validation, "validation", config)
+    tokenizer = Tokenizer.load(folder.tokenizer) if newest else _train_tokenizer(config, corpus)
     limit = min(config.data.max_length, config.training.max_tokens_per_batch)
-    training = _tokenise(corpora["train"], tokenizer, limit)
+    training = _tokenise(corpus, tokenizer, limit)
     _open_folder(folder, config, tokenizer, runtime, resumed=newest is not None)
 
     torch.manual_seed(config.seed)
@@ -81,7 +86,7 @@ def train(
     say(f"model: {model.num_parameters():,} parameters, vocabulary {tokenizer.vocab_size}")
     stream = BatchStream(training, config.training.max_tokens_per_batch, config.seed)
     say(f"{len(training)} pairs in {stream.batches_per_epoch} batches an epoch")
-    validate = _validator(corpora["validation"], model, tokenizer, config)
+    validate = _validator(held_out, model, tokenizer, config) if held_out else None
     trainer = Trainer(model, stream, config.training, runtime, folder, validate)
     if newest:
         load_into(model, newest[0])
@@ -120,23 +125,14 @@ def _is_over(checkpoint: dict[str, Any], config: Config) -> bool:
     return True
 
 
-def _read_split(config: Config, split: Literal["train", "validation", "test"]) -> Corpus | None:
-    source: Source | None = getattr(config.data, split)
-    if source is None:
-        say(
-            f"data.{split} is not set: nothing to measure on while training"
-            if split == "validation"
-            else f"no data.{split}"
-        )
-        return None
+def _read_split(source: Source, split: Literal["train", "validation"], config: Config) -> Corpus:
     corpus = read_corpus(source, split, config.data)
     for line in corpus.report.lines():
         say(f"{split}: {line}")
     return corpus
 
 
-def _train_tokenizer(config: Config, corpus: Corpus | None) -> Tokenizer:
-    assert corpus is not None
+def _train_tokenizer(config: Config, corpus: Corpus) -> Tokenizer:
     tokenizer = Tokenizer.train((text for pair in corpus.pairs for text in pair), config.tokenizer)
     if tokenizer.note:
         say(f"tokenizer: {tokenizer.note}")
@@ -144,8 +140,7 @@ def _train_tokenizer(config: Config, corpus: Corpus | None) -> Tokenizer:
     return tokenizer
 
 
-def _tokenise(corpus: Corpus | None, tokenizer: Tokenizer, limit: int) -> TokenisedCorpus:
-    assert corpus is not None
+def _tokenise(corpus: Corpus, tokenizer: Tokenizer, limit: int) -> TokenisedCorpus:
     tokenised = tokenise(corpus, tokenizer, limit)
     lost = len(corpus.pairs) - len(tokenised)
     if lost:
@@ -178,12 +173,8 @@ def _open_folder(folder: ModelFolder, config: Config, tokenizer: Tokenizer, runt
     folder.environment.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
-def _validator(
-    corpus: Corpus | None, model: Transformer, tokenizer: Tokenizer, config: Config
-) -> Callable[[], Validation] | None:
+def _validator(corpus: Corpus, model: Transformer, tokenizer: Tokenizer, config: Config) -> Callable[[], Validation]:
     """Make the measurement that training asks for: teacher-forced loss, and BLEU of greedily decoded text."""
-    if corpus is None:
-        return None
     sources, references = (list(side) for side in zip(*corpus.pairs, strict=True))
     tokenised = _tokenise_to_measure(corpus, tokenizer, config)
     greedy = config.decoding.model_copy(update={"beam_size": 1})
