@@ -10,6 +10,7 @@ from tformer.config import (
     Config,
     DataConfig,
     FilePair,
+    FromTrain,
     HubSplit,
     JsonlFile,
     ModelConfig,
@@ -255,6 +256,62 @@ def test_set_moves_all_splits_from_the_current_folder(here):
     )
 
 
+def test_a_list_of_sources_keeps_its_order_and_its_paths(here):
+    path = write(
+        here / "sub" / "mine.yaml",
+        """
+        data:
+          folder: corpora
+          train:
+            - {tsv: a.tsv, weight: 2}
+            - {source: [b.en, c.en], target: [b.fr, c.fr]}
+            - hub: some/set
+              split: train
+              streaming: true
+          validation: {from_train: 0.02}
+          test: {from_train: 100}
+        """,
+    )
+    data, folder = load_config(path).data, here / "sub" / "corpora"
+    tsv, files, hub = data.sources("train")
+    assert tsv == TsvFile(tsv=folder / "a.tsv", weight=2)
+    assert files.pairs == [(folder / "b.en", folder / "b.fr"), (folder / "c.en", folder / "c.fr")]
+    assert hub == HubSplit(hub="some/set", split="train", streaming=True)
+    assert (data.validation, data.test) == (FromTrain(from_train=0.02), FromTrain(from_train=100))
+    assert data.sources("validation") == data.sources("test") == []
+    copy = write(here / "copy.yaml", dump_config(load_config(path)))
+    assert load_config(copy) == load_config(path)
+
+
+def test_faults_inside_a_list_of_sources_name_their_lines(here):
+    path = write(here / "mine.yaml", "data:\n  train:\n    - tsv: a.tsv\n    - tvs: b.tsv\n")
+    assert faults(path) == [f"{path}:4: data.train.1.tvs is not a setting; did you mean data.train.tsv?"]
+
+
+def test_as_many_files_on_both_sides(here):
+    path = write(here / "mine.yaml", "data:\n  train: {source: [a, b], target: [c]}\n")
+    assert faults(path) == [f"{path}:2: data.train must name as many source as target files, got 2 and 1"]
+
+
+def test_columns_are_numbers_or_names_not_both():
+    assert faults(None, ["data.train={tsv: /a, source_field: en}"]) == [
+        "--set data.train={tsv: /a, source_field: en}: data.train must have both fields as numbers, or both as names"
+    ]
+
+
+def test_what_is_split_off_leaves_something():
+    settings = [f"data.{split}={{from_train: 0.5}}" for split in ("validation", "test")]
+    assert faults(None, ["data.train={tsv: /a}", *settings]) == [
+        f"--set {settings[1]}: data.validation and data.test must leave something of data.train"
+    ]
+
+
+def test_one_matrix_for_all_needs_one_vocabulary():
+    [fault] = faults(None, ["tokenizer.shared=false"])
+    assert fault.endswith("model.tie_embeddings must be decoder or none where tokenizer.shared is false, got all")
+    load_config(None, ["tokenizer.shared=false", "model.tie_embeddings=decoder"])
+
+
 def test_a_tilde_is_the_home_folder(here, monkeypatch):
     monkeypatch.setenv("HOME", str(here / "home"))
     write("a.yaml", "data: {folder: ~/corpus}\n")
@@ -366,7 +423,8 @@ def test_all_faults_are_reported_at_once_in_the_order_of_the_sources(here):
         ("data.train.sorce", "did you mean data.train.source?"),
         (
             "decoding.zzz",
-            "there are decoding.beam_size, decoding.length_penalty, decoding.max_extra_tokens, decoding.max_length",
+            "there are decoding.beam_size, decoding.length_penalty, decoding.max_extra_tokens, decoding.max_length, "
+            "decoding.no_repeat_ngram",
         ),
         ("seed.value", "seed takes a single value"),
     ],
@@ -376,7 +434,12 @@ def test_unknown_settings_get_the_nearest_name(key, advice):
     assert faults(None, [f"{key}=1"]) == [f"--set {key}=1: {unknown} is not a setting; {advice}"]
 
 
-SHAPES = "toy, {source: FILE, target: FILE}, {tsv: FILE}, {jsonl: FILE}, {parquet: FILE} or {hub: NAME, split: SPLIT}"
+FORMS = (
+    "toy, {source: FILE, target: FILE}, {tsv: FILE}, {jsonl: FILE}, {parquet: FILE}, {tmx: FILE} or "
+    "{hub: NAME, split: SPLIT}"
+)
+SHAPES = f"{FORMS}, or a list of such sources"
+HELD_OUT = f"{FORMS}, a list of such sources, {{from_train: NUMBER or SHARE}}, or null"
 COUNT = "a whole number of at least 1"
 TEXT = "text, in quotes where it looks like something else"
 
@@ -399,8 +462,14 @@ TEXT = "text, in quotes where it looks like something else"
         ("data.train={source: /a, target: 3}", SHAPES, "{source: /a, target: 3}"),
         ("data.train={tsv: /a, jsonl: /b}", SHAPES, "{tsv: /a, jsonl: /b}"),
         ("data.train={tsv: ''}", SHAPES, "{tsv: ''}"),
-        ("data.test={}", f"{SHAPES}, or null", "{}"),
-        ("data.test={hub: 3, split: a}", f"{SHAPES}, or null", "{hub: 3, split: 'a'}"),
+        ("data.train=[]", SHAPES, "a list"),
+        ("data.train=[{tsv: /a}, toy]", SHAPES, "[{tsv: /a}, 'toy']"),
+        ("data.train={tsv: /a, weight: 0}", SHAPES, "{tsv: /a, weight: 0}"),
+        ("data.train={from_train: 5}", SHAPES, "{from_train: 5}"),
+        ("data.validation={from_train: 0}", HELD_OUT, "{from_train: 0}"),
+        ("data.validation={from_train: 1.5}", HELD_OUT, "{from_train: 1.5}"),
+        ("data.test={}", HELD_OUT, "{}"),
+        ("data.test={hub: 3, split: a}", HELD_OUT, "{hub: 3, split: 'a'}"),
         ("data.max_length=0", COUNT, "0"),
         ("tokenizer.vocab_size='1000'", COUNT, "'1000'"),
         ("tokenizer.byte_fallback=1", "true or false", "1"),

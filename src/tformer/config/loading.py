@@ -7,6 +7,7 @@ ones (schema defaults < `extends` < file < `--set`), and a fault can name its fi
 import difflib
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,8 +31,20 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 }
 _SPLITS = ("data.train", "data.validation", "data.test")
-_SOURCE_KEYS = ("source", "target", "tsv", "jsonl", "parquet", "hub", "name", "split")
-_FILE_KEYS = _SOURCE_KEYS[:5]
+_FILE_KEYS = ("source", "target", "tsv", "jsonl", "parquet", "tmx")
+_SOURCE_KEYS = (
+    *_FILE_KEYS,
+    "hub",
+    "name",
+    "split",
+    "streaming",
+    "source_field",
+    "target_field",
+    "weight",
+    "from_train",
+)
+# What may be a list: the sources of a split, and the files of a side. Items stand under numbers: data.train.0.tsv
+_LISTS = re.compile(rf"({'|'.join(_SPLITS)})((\.\d+)?\.(source|target))?")
 _KNOWN = (
     *Config.model_fields,
     *(f"{section}.{key}" for section, schema in _SECTIONS.items() for key in schema.model_fields),
@@ -84,7 +97,10 @@ class _Draft:
         elif isinstance(node, MappingNode) and (node.value or path in _SECTIONS) and path.count(".") < 3:
             for key, key_origin, inner in self.entries(node, origin, f"{path}."):
                 self.assign(f"{path}.{key}", inner, key_origin)
-        else:  # no setting is a list, or nested this deep: enough to say so
+        elif isinstance(node, SequenceNode) and node.value and _LISTS.fullmatch(path):
+            for index, item in enumerate(node.value):
+                self.assign(f"{path}.{index}", item, origin.at(item))
+        else:  # no other setting is a list, or nested this deep: enough to say so
             self.values[path] = {} if isinstance(node, MappingNode) else []
 
     def scalar(self, node: ScalarNode, path: str, origin: _Origin) -> object:
@@ -112,8 +128,8 @@ class _Draft:
                 lines[name] = key.start_mark.line + 1
                 yield name, here, value
 
-    def nested(self) -> dict[str, Any]:
-        """The values as nested mappings."""
+    def nested(self) -> Any:  # noqa: ANN401 (mappings and lists of whatever stands in the files)
+        """The values as nested mappings and lists."""
         tree: dict[str, Any] = {}
         for path, value in self.values.items():
             *parents, name = path.split(".")
@@ -121,7 +137,15 @@ class _Draft:
             for parent in parents:
                 branch = branch.setdefault(parent, {})
             branch[name] = value
-        return tree
+        return _lists_restored(tree)
+
+
+def _lists_restored(value: Any) -> Any:  # noqa: ANN401
+    """Mappings whose keys are numbers, as the lists that they were."""
+    if not isinstance(value, dict):
+        return value
+    inner = {key: _lists_restored(item) for key, item in value.items()}
+    return list(inner.values()) if inner and all(key.isdigit() for key in inner) else inner
 
 
 _SCALARS = YAML(typ="safe", pure=True).constructor
@@ -234,7 +258,7 @@ def _reject_unknown(draft: _Draft) -> None:
     for path in draft.values:
         names = path.split(".")
         outwards = [".".join(names[:size]) for size in range(1, len(names) + 1)]
-        name = next((name for name in outwards if name not in _KNOWN), None)
+        name = next((name for name in outwards if _unnumbered(name) not in _KNOWN), None)
         if name:
             unknown[name] = f"{name} is not a setting; {_suggest(name)}"
         elif path in _SECTIONS:
@@ -243,11 +267,16 @@ def _reject_unknown(draft: _Draft) -> None:
         draft.fault(draft.origins[path], message)
     for path in unknown:
         parent = path.rpartition(".")[0]
-        draft.drop(parent if parent in _SPLITS else path)  # what is left of a source would be another fault
+        draft.drop(next((split for split in _SPLITS if parent.startswith(split)), path))  # what is left is no source
+
+
+def _unnumbered(path: str) -> str:
+    """The path without places in lists: data.train.0.tsv is data.train.tsv."""
+    return re.sub(r"\.\d+(?=\.|$)", "", path)
 
 
 def _suggest(path: str) -> str:
-    parent, _, name = path.rpartition(".")
+    parent, _, name = _unnumbered(path).rpartition(".")
     siblings = [known for known in _KNOWN if known.rpartition(".")[0] == parent]
     if parent in _KNOWN and not siblings:
         return f"{parent} takes a single value"
@@ -274,9 +303,9 @@ def _resolve_paths(draft: _Draft) -> None:
         return value if isinstance(value, Path) else None
 
     folder = resolve("data.folder")
-    for split in _SPLITS:
-        for key in _FILE_KEYS:
-            resolve(f"{split}.{key}", folder)
+    for path in list(draft.values):
+        if path.startswith(_SPLITS) and _unnumbered(path).rpartition(".")[2] in _FILE_KEYS:
+            resolve(path, folder)
 
 
 def _validate(draft: _Draft) -> Config:
@@ -287,7 +316,8 @@ def _validate(draft: _Draft) -> Config:
         try:
             return Config.model_validate(settings)
         except ValidationError as error:
-            for paths, message in [fault for details in error.errors() for fault in _explain(details, settings)]:
+            found = sorted(error.errors(), key=lambda details: "error" not in details.get("ctx", {}))  # Conflicts first
+            for paths, message in [fault for details in found for fault in _explain(details, settings)]:
                 if faulty.isdisjoint(paths):
                     draft.fault(max(draft.origins[path] for path in paths if path in draft.origins), message)
                 faulty.update(paths)
@@ -298,9 +328,10 @@ def _validate(draft: _Draft) -> Config:
 def _explain(details: ErrorDetails, settings: dict[str, Any]) -> list[Fault]:
     """One of pydantic's findings in our words."""
     conflict = details.get("ctx", {}).get("error")
+    path, *inside = map(str, details["loc"]) if details["loc"] else ("",)
     if isinstance(conflict, Conflict):
-        return conflict.faults
-    path, *inside = map(str, details["loc"])
+        split = f"{path}.{inside[0]}" if inside else None
+        return [((split,), f"{split} {message}") for _, message in conflict.faults] if split else conflict.faults
     field, value = Config.model_fields[path], settings[path]
     if path in _SECTIONS:
         key = inside[0]
@@ -324,7 +355,7 @@ def _show(value: object) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {_show(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):
-        return "a list"
+        return f"[{', '.join(map(_show, value))}]" if value else "a list"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value) if isinstance(value, Path) else repr(value)

@@ -48,45 +48,130 @@ class _Settings(BaseModel):
         return self
 
 
-class FilePair(_Settings):
-    """Two text files, line by line each other's translation."""
+class _Source(_Settings):
+    """What every corpus on disk or on the hub may say besides where it is."""
 
-    source: Path
-    target: Path
+    weight: Positive = 1.0
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are read, in order; none where the hub is."""
+        return ()
 
 
-class TsvFile(_Settings):
-    """A text file whose lines are source, tab, target."""
+class FilePair(_Source):
+    """Text files, line by line each other's translation: one for each language, or as many of one as of the other."""
+
+    source: Path | list[Path]
+    target: Path | list[Path]
+
+    @property
+    def pairs(self) -> list[tuple[Path, Path]]:
+        """Each source file beside its target file."""
+        return list(zip(_as_list(self.source), _as_list(self.target), strict=True))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are read, in order."""
+        return tuple(path for pair in self.pairs for path in pair)
+
+    def _conflicts(self) -> Iterator[Fault]:
+        sources, targets = len(_as_list(self.source)), len(_as_list(self.target))
+        if sources != targets:
+            yield ("source", "target"), f"must name as many source as target files, got {sources} and {targets}"
+
+
+class TsvFile(_Source):
+    """A text file with tabs between its columns: their numbers, from 1, or their names in its first line."""
 
     tsv: Path
+    source_field: Count | Text = 1
+    target_field: Count | Text = 2
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file."""
+        return (self.tsv,)
+
+    def _conflicts(self) -> Iterator[Fault]:
+        if isinstance(self.source_field, str) != isinstance(self.target_field, str):
+            yield (
+                ("source_field", "target_field"),
+                "must have both fields as numbers, or both as names",
+            )
 
 
-class JsonlFile(_Settings):
+class _Records(_Source):
+    """Records with named fields, a.b for one inside another; None: data.source_lang and data.target_lang are names."""
+
+    source_field: Text | None = None
+    target_field: Text | None = None
+
+
+class JsonlFile(_Records):
     """A text file with one JSON object a line."""
 
     jsonl: Path
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file."""
+        return (self.jsonl,)
 
-class ParquetFile(_Settings):
+
+class ParquetFile(_Records):
     """A Parquet file."""
 
     parquet: Path
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file."""
+        return (self.parquet,)
 
-class HubSplit(_Settings):
+
+class TmxFile(_Source):
+    """A translation memory in the exchange format of translators' programs."""
+
+    tmx: Path
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file."""
+        return (self.tmx,)
+
+
+class HubSplit(_Records):
     """One split of a data set on the Hugging Face hub; `name` is what the hub calls its configuration."""
 
     hub: Text
     name: Text | None = None
     split: Text
+    streaming: bool = False
+
+
+class FromTrain(_Settings):
+    """Sentences split off the training corpus: so many source sentences, or such a share of them."""
+
+    from_train: Annotated[Integer, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)]
+
+
+def _as_list(paths: Path | list[Path]) -> list[Path]:
+    return paths if isinstance(paths, list) else [paths]
 
 
 SOURCE_SHAPES = (
-    "toy, {source: FILE, target: FILE}, {tsv: FILE}, {jsonl: FILE}, {parquet: FILE} or {hub: NAME, split: SPLIT}"
+    "toy, {source: FILE, target: FILE}, {tsv: FILE}, {jsonl: FILE}, {parquet: FILE}, {tmx: FILE} "
+    "or {hub: NAME, split: SPLIT}"
 )
-Source = Literal["toy"] | FilePair | TsvFile | JsonlFile | ParquetFile | HubSplit
-Corpus = Annotated[Source, Field(description=SOURCE_SHAPES)]
-CorpusOrNone = Annotated[Source | None, Field(description=f"{SOURCE_SHAPES}, or null")]
+FileSource = FilePair | TsvFile | JsonlFile | ParquetFile | TmxFile | HubSplit
+Source = Literal["toy"] | FileSource
+_Sources = Annotated[list[FileSource], Field(min_length=1)]
+Corpus = Annotated[Source | _Sources, Field(description=f"{SOURCE_SHAPES}, or a list of such sources")]
+HeldOut = Annotated[
+    Source | FromTrain | _Sources | None,
+    Field(description=f"{SOURCE_SHAPES}, a list of such sources, {{from_train: NUMBER or SHARE}}, or null"),
+]
 
 
 class DataConfig(_Settings):
@@ -96,9 +181,12 @@ class DataConfig(_Settings):
     target_lang: Text = "fr"
     folder: Folder | None = None
     train: Corpus = "toy"
-    validation: CorpusOrNone = "toy"
-    test: CorpusOrNone = "toy"
+    validation: HeldOut = "toy"
+    test: HeldOut = "toy"
     max_length: Count = 256
+    on_invalid: Literal["stop", "replace", "skip"] = "stop"
+    drop_duplicates: Flag = False
+    drop_overlap: Flag = False
 
     @model_validator(mode="before")
     @classmethod
@@ -108,14 +196,28 @@ class DataConfig(_Settings):
             return data
         return data | {split: None for split in ("validation", "test") if data.get(split, "toy") == "toy"}
 
+    def sources(self, split: Literal["train", "validation", "test"]) -> list[Source]:
+        """The sources of a split, one after another; none where it is null or split off the training corpus."""
+        found: Source | list[FileSource] | FromTrain | None = getattr(self, split)
+        if found is None or isinstance(found, FromTrain):
+            return []
+        return list(found) if isinstance(found, list) else [found]
+
+    def _conflicts(self) -> Iterator[Fault]:
+        shares = [held.from_train for held in (self.validation, self.test) if isinstance(held, FromTrain)]
+        if sum(share for share in shares if isinstance(share, float)) >= 1:
+            yield ("data.validation", "data.test"), "data.validation and data.test must leave something of data.train"
+
 
 class TokenizerConfig(_Settings):
-    """The subword vocabulary that both languages share."""
+    """The subword vocabulary: one that both languages share, or one for each."""
 
     algorithm: Literal["bpe", "unigram"] = "bpe"
     vocab_size: Count = 2000
-    normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
+    shared: Flag = True
+    normalization: Literal["nmt_nfkc", "nfkc", "nfc", "identity"] = "nmt_nfkc"
     byte_fallback: Flag = True
+    sampling: Fraction = 0.0
 
 
 class ModelConfig(_Settings):
@@ -183,6 +285,7 @@ class DecodingConfig(_Settings):
     length_penalty: NotNegative = 0.6
     max_extra_tokens: CountOrZero = 50
     max_length: Count | None = None
+    no_repeat_ngram: Count | None = None
 
 
 class Config(_Settings):
@@ -204,3 +307,6 @@ class Config(_Settings):
             message = f"model.max_positions, {positions}, must not be below data.max_length, {length}"
             paths = ("model.max_positions", "data.max_length", "model.positions")
             yield paths, f"{message}, where model.positions is learned"
+        if not self.tokenizer.shared and self.model.tie_embeddings == "all":
+            message = "model.tie_embeddings must be decoder or none where tokenizer.shared is false, got all"
+            yield ("model.tie_embeddings", "tokenizer.shared"), message
