@@ -21,6 +21,9 @@ HOMES = {
     "ruamel": "config",
     "sentencepiece": "data.tokenizer",
     "datasets": "data.corpus",
+    "pyarrow": "data",
+    "xxhash": "data",
+    "py3langid": "data.check",
     "sacrebleu": "decoding.score",
     "safetensors": "training.checkpoint",
 }
