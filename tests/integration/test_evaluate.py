@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tformer import runs
+from tformer.runs import evaluating
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ def test_validation_while_training_says_what_eval_says(evaluate, trained, metric
 def test_perplexity_does_not_depend_on_batches(trained, monkeypatch):
     found = []
     for tokens in (1, 60, 4096):
-        monkeypatch.setattr(runs, "_TOKENS_AT_ONCE", tokens)
-        found.append(runs.evaluate([trained], "test", "cpu", beam_size=1).perplexity)
+        monkeypatch.setattr(evaluating, "_TOKENS_AT_ONCE", tokens)
+        found.append(evaluating.evaluate([trained], "test", "cpu", beam_size=1).perplexity)
     assert found == pytest.approx([found[0]] * 3, rel=1e-5)
     assert 1 < found[0] < math.exp(1)
 

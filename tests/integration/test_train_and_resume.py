@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from tformer import runs
 from tformer.config import TrainingConfig
 from tformer.data.batching import BatchStream, collate
 from tformer.errors import TformerError
+from tformer.runs import training
 from tformer.runtime import prepare
 from tformer.training import loop
 from tformer.training.checkpoint import ModelFolder, load_into, load_state
@@ -434,7 +434,7 @@ def test_an_update_that_breaks_the_weights_is_not_saved(trainer, monkeypatch):
 
 
 def test_a_model_that_has_run_away_is_still_measured(train, tmp_path, monkeypatch, metrics):
-    monkeypatch.setattr(runs, "corpus_nll", lambda *_: 1000.0)
+    monkeypatch.setattr(training, "corpus_nll", lambda *_: 1000.0)
     result = train(tmp_path / "model")
     assert result.code == 0
     assert "perplexity inf" in result.err
