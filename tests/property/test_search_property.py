@@ -51,9 +51,9 @@ class RandomTable:
         rows = [self.log_probs(sentence, tuple(pieces)) for sentence, _, *pieces in prefixes.tolist()]  # _ is BOS
         return torch.tensor(rows), Prefixes(prefixes)
 
-    def search(self, sentences: list[int], max_lengths: list[int], beam_size: int, alpha: float, n_best: int):
+    def search(self, sentences, max_lengths, beam_size, alpha, n_best, ngram=None):
         state = Prefixes(torch.tensor(sentences).unsqueeze(1))
-        return beam_search(self, state, torch.tensor(max_lengths), beam_size, alpha, n_best)
+        return beam_search(self, state, torch.tensor(max_lengths), beam_size, alpha, n_best, ngram)
 
     def log_prob(self, sentence: int, pieces: tuple[int, ...]) -> float:
         return sum(self.log_probs(sentence, pieces[:place])[piece] for place, piece in enumerate(pieces))
@@ -63,7 +63,14 @@ def score(log_prob: float, length: int, alpha: float) -> float:
     return log_prob / ((5 + length) / 6) ** alpha
 
 
-def patient_beam_search(model: RandomTable, sentence: int, max_length: int, beam_size: int, alpha: float):
+def repeats(pieces: tuple[int, ...], ngram: int | None) -> bool:
+    """Whether the last `ngram` pieces stand somewhere before as well."""
+    if ngram is None or len(pieces) <= ngram:
+        return False
+    return pieces[-ngram:] in [pieces[start : start + ngram] for start in range(len(pieces) - ngram)]
+
+
+def patient_beam_search(model: RandomTable, sentence, max_length, beam_size, alpha, ngram=None):
     """The same shrinking beam in plain Python, for one sentence, without ever stopping early."""
     live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     finished: list[tuple[float, tuple[int, ...]]] = []
@@ -73,6 +80,7 @@ def patient_beam_search(model: RandomTable, sentence: int, max_length: int, beam
             (log_prob + model.log_probs(sentence, pieces)[piece], (*pieces, piece))
             for log_prob, pieces in live
             for piece in CHOICES
+            if not repeats((*pieces, piece), ngram)
         ]
         best = sorted(candidates, reverse=True)[: beam_size - len(finished)]
         ended = [(total, pieces[:-1]) for total, pieces in best if pieces[-1] == EOS_ID]
@@ -101,6 +109,27 @@ def test_stopping_early_never_changes_what_a_patient_search_finds(model, max_len
     for sentence, hypotheses in enumerate(results):
         patient = patient_beam_search(model, sentence, max_lengths[sentence], beam_size, alpha)
         assert shown(hypotheses) == patient[:n_best]
+
+
+@random_tables
+@given(tables, limits, st.integers(1, 8), st.sampled_from(ALPHAS), st.integers(1, 4), st.data())
+def test_the_guard_against_repetition_is_that_of_a_plain_search(model, max_lengths, beam_size, alpha, ngram, data):
+    n_best = data.draw(st.integers(1, beam_size))
+    results = model.search(list(range(len(max_lengths))), max_lengths, beam_size, alpha, n_best, ngram)
+    for sentence, hypotheses in enumerate(results):
+        patient = patient_beam_search(model, sentence, max_lengths[sentence], beam_size, alpha, ngram)
+        assert shown(hypotheses) == patient[:n_best]
+        for pieces in (tuple(hypothesis.tokens) for hypothesis in hypotheses):
+            runs = [pieces[start : start + ngram] for start in range(len(pieces) - ngram + 1)]
+            assert len(set(runs)) == len(runs)
+
+
+@random_tables
+@given(tables, limits, st.integers(1, 8), st.sampled_from(ALPHAS))
+def test_a_guard_that_no_output_can_meet_changes_nothing(model, max_lengths, beam_size, alpha):
+    sentences = list(range(len(max_lengths)))
+    without = model.search(sentences, max_lengths, beam_size, alpha, beam_size)
+    assert model.search(sentences, max_lengths, beam_size, alpha, beam_size, max(max_lengths) + 1) == without
 
 
 @random_tables

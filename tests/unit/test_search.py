@@ -180,6 +180,38 @@ def test_greedy_search_copies_no_state_while_all_sentences_go_on():
     greedy_search(model, Unmoved(torch.arange(2)), torch.tensor([1, 1]))
 
 
+# Without a guard it says A B A B … for ever; the end is always possible, and never likely.
+BABBLE = {
+    BOS_ID: {A: 0.9, EOS_ID: 0.1},
+    A: {B: 0.8, C: 0.15, EOS_ID: 0.05},
+    B: {A: 0.8, B: 0.15, EOS_ID: 0.05},
+    C: {C: 0.6, A: 0.3, EOS_ID: 0.1},
+}
+
+
+@pytest.mark.parametrize(
+    ("ngram", "tokens", "finished"),
+    [
+        (None, [A, B, A, B, A, B, A, B, A], False),
+        (1, [A, B], True),  # after A B, only the end is left
+        (2, [A, B, A, C, C, A], True),  # A B, A C, C C, C A: all that can follow A has been said
+        (3, [A, B, A, B, B, A, C, C, C], False),
+        (10, [A, B, A, B, A, B, A, B, A], False),  # longer than the output
+    ],
+)
+def test_no_run_of_pieces_comes_twice(ngram, tokens, finished):
+    model = Table([BABBLE])
+    [[best]] = beam_search(model, model.start(), torch.tensor([9]), 1, 0.0, no_repeat_ngram=ngram)
+    assert (best.tokens, best.finished) == (tokens, finished)
+
+
+def test_a_run_that_is_barred_in_one_hypothesis_is_free_in_another():
+    table = {BOS_ID: {A: 0.6, B: 0.4}, A: {A: 0.9, EOS_ID: 0.1}, B: {A: 0.9, EOS_ID: 0.1}}
+    model = Table([table])
+    [found] = beam_search(model, model.start(), torch.tensor([9]), 4, 0.0, n_best=4, no_repeat_ngram=1)
+    assert [each.tokens for each in found] == [[A], [B], [B, A]]
+
+
 def test_an_empty_batch_gives_no_results():
     model = Table([])
     assert beam_search(model, model.start(), torch.empty(0, dtype=torch.int64), 4, 0.6) == []
@@ -193,6 +225,7 @@ def test_an_empty_batch_gives_no_results():
         ({"n_best": 0}, "got 0"),
         ({"length_penalty": -0.1}, "length_penalty of at least 0, got -0.1"),
         ({"max_lengths": torch.tensor([3, -1])}, "max_lengths of at least 0, got -1"),
+        ({"no_repeat_ngram": 0}, "no_repeat_ngram of at least 1, got 0"),
     ],
 )
 def test_arguments_out_of_range_are_refused(change, message):

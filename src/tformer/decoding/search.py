@@ -65,7 +65,13 @@ def greedy_search(step: StepFunction[S], state: S, max_lengths: Tensor) -> list[
 
 @torch.inference_mode()
 def beam_search(
-    step: StepFunction[S], state: S, max_lengths: Tensor, beam_size: int, length_penalty: float, n_best: int = 1
+    step: StepFunction[S],
+    state: S,
+    max_lengths: Tensor,
+    beam_size: int,
+    length_penalty: float,
+    n_best: int = 1,
+    no_repeat_ngram: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Find the hypotheses of the highest score, length penalty included, with a beam that shrinks (Section 6.1).
 
@@ -78,7 +84,8 @@ def beam_search(
 
     PAD and BOS are never chosen. A live hypothesis of `max_lengths` pieces may still finish, if its EOS is chosen in
     the step that follows; otherwise it is cut. So `max_lengths` of 0 gives one empty hypothesis, finished or cut.
-    Nothing here depends on the other sentences of the batch.
+    With `no_repeat_ngram`, neither is a piece that would complete a run of so many pieces for the second time; EOS may
+    always follow, so that every hypothesis can go on. Nothing here depends on the other sentences of the batch.
 
     Args:
         step: the step function.
@@ -87,19 +94,22 @@ def beam_search(
         beam_size: hypotheses a sentence, at least 1; it may exceed the vocabulary.
         length_penalty: alpha, at least 0; a larger one favours longer outputs.
         n_best: how many hypotheses to return for each sentence, at most `beam_size`.
+        no_repeat_ngram: no run of so many pieces, at least 1, stands twice in a hypothesis; None: any may.
 
     Returns:
         For each sentence its best hypotheses, all different: the finished ones by falling score, then those cut. There
         are fewer than `n_best` only if the vocabulary and `max_lengths` allow no more.
 
     Raises:
-        ValueError: `n_best`, `length_penalty` or `max_lengths` is out of range.
+        ValueError: `n_best`, `length_penalty`, `max_lengths` or `no_repeat_ngram` is out of range.
         CheckpointError: a sentence has no hypothesis of a finite log-probability, as the model gives NaN.
     """
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"expected n_best between 1 and beam_size = {beam_size}, got {n_best}")
     if length_penalty < 0:
         raise ValueError(f"expected a length_penalty of at least 0, got {length_penalty}")
+    if no_repeat_ngram is not None and no_repeat_ngram < 1:
+        raise ValueError(f"expected a no_repeat_ngram of at least 1, got {no_repeat_ngram}")
     results: list[list[Hypothesis]] = [[] for _ in max_lengths]
     if not results:
         return []
@@ -120,6 +130,8 @@ def beam_search(
 
     for length in range(max(limits) + 1):  # the pieces of each live hypothesis so far
         log_probs, state = step(tokens, state)
+        if no_repeat_ngram is not None:
+            log_probs = _without_repetition(log_probs, history, no_repeat_ngram)
         width = live.size(1)
         chosen, parents, pieces = _best_continuations(live, log_probs, beam_size)
         chosen = chosen.masked_fill(torch.arange(chosen.size(1), device=device) >= places.unsqueeze(1), DEAD)
@@ -153,6 +165,26 @@ def beam_search(
         if not torch.equal(rows, torch.arange(len(log_probs), device=device)):  # a beam of one seldom moves a row
             state = state.select(rows)
     return [_ranked(hypotheses)[:n_best] for hypotheses in results]
+
+
+def _without_repetition(log_probs: Tensor, history: Tensor, ngram: int) -> Tensor:
+    """Give the log-probabilities with `DEAD` where the next piece would repeat a run of `ngram` pieces.
+
+    Args:
+        log_probs: `[rows, vocab] float32`, of the next piece.
+        history: `[rows, length] int64`, the pieces of each hypothesis so far; EOS is none of them, so it stays.
+        ngram: pieces in a run, at least 1.
+
+    Returns:
+        `[rows, vocab] float32`
+    """
+    length = history.size(1)
+    if length < ngram:
+        return log_probs
+    runs = history.unfold(1, ngram, 1)  # [rows, runs, ngram]
+    beginning = history[:, length - ngram + 1 :].unsqueeze(1)  # of the run that the next piece completes
+    row, run = (runs[:, :, :-1] == beginning).all(dim=2).nonzero(as_tuple=True)
+    return log_probs.index_put((row, runs[row, run, -1]), log_probs.new_tensor(DEAD))
 
 
 def _best_continuations(live: Tensor, log_probs: Tensor, beam_size: int) -> tuple[Tensor, Tensor, Tensor]:
