@@ -1,0 +1,182 @@
+"""`tformer train`: all stages, from text to a trained model in a folder."""
+
+import json
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from tformer.config import Config, Source, differences, dump_config, load_config
+from tformer.data.batching import BatchStream, fixed_batches
+from tformer.data.corpus import Corpus, read_corpus
+from tformer.data.store import TokenisedCorpus, tokenise
+from tformer.data.tokenizer import Tokenizer
+from tformer.decoding.score import Recipe, score_corpus
+from tformer.decoding.translator import Translator
+from tformer.errors import ConfigError
+from tformer.model import Transformer
+from tformer.progress import say
+from tformer.runs.measuring import tokenise_to_measure
+from tformer.runs.models import RUNS
+from tformer.runtime import Runtime, describe_machine, prepare
+from tformer.training.checkpoint import ModelFolder, load_into, load_state
+from tformer.training.loop import Trainer, Validation
+from tformer.training.loss import corpus_nll, perplexity
+
+_SAMPLES = 2  # translations shown at each validation
+
+
+def train(
+    config_path: str | None, overrides: Sequence[str], output: Path | None, resume: bool, overwrite: bool
+) -> ModelFolder:
+    """Run all stages, from text to a trained model in a folder.
+
+    Args:
+        config_path: a config file, or the name of a shipped one; None: base.yaml, or on resume the folder's own.
+        overrides: "key=value" settings that come last.
+        output: the model folder; None: runs/ and the config's name.
+        resume: go on where the folder's newest checkpoint stands.
+        overwrite: replace a model that is there.
+
+    Raises:
+        ConfigError: settings, paths or options that cannot be.
+        DataError: a corpus that cannot be used.
+        CheckpointError: nothing that can be resumed with these settings.
+    """
+    folder = ModelFolder(output or RUNS / Path(config_path or "base.yaml").stem)
+    if folder.path.is_file():
+        raise ConfigError(f"{folder.path}: expected a folder for the model, got a file; give another --output")
+    if resume and config_path is None and folder.holds_model():
+        config_path = str(folder.config)
+    config = load_config(config_path, overrides)
+    if folder.holds_model() and not (resume or overwrite):
+        raise ConfigError(
+            f"{folder.path} holds a model already; give --resume to go on with it, --overwrite to replace it, "
+            "or another --output"
+        )
+    newest = _newest_checkpoint(folder, config) if resume else None
+    runtime = prepare(config.device, config.precision, config.threads)
+    if newest and _is_over(newest[1], config):
+        return folder
+    say(runtime.reasons)
+    corpus = _read_split(config.data.train, "train", config)
+    held_out = None
+    if config.data.validation is None:
+        say("data.validation is not set: nothing to measure on while training")
+    else:
+        held_out = _read_split(config.data.validation, "validation", config)
+    tokenizer = Tokenizer.load(folder.tokenizer) if newest else _train_tokenizer(config, corpus)
+    limit = min(config.data.max_length, config.training.max_tokens_per_batch)
+    training = _tokenise(corpus, tokenizer, limit)
+    _open_folder(folder, config, tokenizer, runtime, resumed=newest is not None)
+
+    torch.manual_seed(config.seed)
+    model = Transformer(config.model, tokenizer.vocab_size).to(runtime.device)
+    say(f"model: {model.num_parameters():,} parameters, vocabulary {tokenizer.vocab_size}")
+    stream = BatchStream(training, config.training.max_tokens_per_batch, config.seed)
+    say(f"{len(training)} pairs in {stream.batches_per_epoch} batches an epoch")
+    validate = _validator(held_out, model, tokenizer, config) if held_out else None
+    trainer = Trainer(model, stream, config.training, runtime, folder, validate)
+    if newest:
+        load_into(model, newest[0])
+        trainer.resume(newest[1])
+        say(f"resumed {folder.path} at step {trainer.state.step}")
+    say(trainer.train())
+    return folder
+
+
+def _newest_checkpoint(folder: ModelFolder, config: Config) -> tuple[Path, dict[str, Any]] | None:
+    """Find what to resume from, and refuse settings that its weights cannot follow."""
+    steps = folder.steps()
+    if not steps:
+        say(f"{folder.path} has no checkpoint to resume from; starting from the beginning")
+        return None
+    former = load_config(folder.config)
+    changed = differences(former, config)
+    fixed = [line for key, line in changed.items() if key.startswith(("model.", "tokenizer.")) or key.endswith("_lang")]
+    if fixed:
+        raise ConfigError(
+            f"{folder.path} was trained with other settings that its weights depend on ({'; '.join(fixed)}); "
+            "take them back, or start afresh in another --output"
+        )
+    for line in changed.values():
+        say(f"changed since the run began: {line}; the new value counts")
+    checkpoint = folder.checkpoint(steps[-1])
+    return checkpoint, load_state(checkpoint)
+
+
+def _is_over(checkpoint: dict[str, Any], config: Config) -> bool:
+    """Tell, aloud, whether a resumed run has nothing left to do."""
+    step = checkpoint["state"]["step"]
+    if step < config.training.max_steps:
+        return False
+    say(f"already at step {step} of {config.training.max_steps}; raise training.max_steps to train on")
+    return True
+
+
+def _read_split(source: Source, split: Literal["train", "validation"], config: Config) -> Corpus:
+    corpus = read_corpus(source, split, config.data)
+    for line in corpus.report.lines():
+        say(f"{split}: {line}")
+    return corpus
+
+
+def _train_tokenizer(config: Config, corpus: Corpus) -> Tokenizer:
+    tokenizer = Tokenizer.train((text for pair in corpus.pairs for text in pair), config.tokenizer)
+    if tokenizer.note:
+        say(f"tokenizer: {tokenizer.note}")
+    say(f"tokenizer: {config.tokenizer.algorithm}, normalisation {config.tokenizer.normalization}")
+    return tokenizer
+
+
+def _tokenise(corpus: Corpus, tokenizer: Tokenizer, limit: int) -> TokenisedCorpus:
+    tokenised = tokenise(corpus, tokenizer, limit)
+    lost = len(corpus.pairs) - len(tokenised)
+    if lost:
+        say(f"train: {tokenised.report.lines()[0]}")
+    if lost > len(corpus.pairs) // 20:
+        say(
+            f"WARNING: {lost} of {len(corpus.pairs)} pairs are longer than {limit} pieces; "
+            "raise data.max_length to keep them"
+        )
+    return tokenised
+
+
+def _open_folder(folder: ModelFolder, config: Config, tokenizer: Tokenizer, runtime: Runtime, resumed: bool) -> None:
+    """Write what a model folder holds besides weights; only now, when nothing of the input can fail any more."""
+    if not resumed:
+        folder.clear()
+    folder.path.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(folder.tokenizer)
+    folder.config.write_text(dump_config(config), encoding="utf-8")
+    facts = {
+        "tformer": version("tformer"),
+        **describe_machine(),
+        **{name: version(name) for name in ("numpy", "sentencepiece", "sacrebleu", "safetensors")},
+        "device": str(runtime.device),
+        "precision": runtime.precision,
+        "threads": runtime.threads,
+        "seed": config.seed,
+        "tokenizer_sha256": tokenizer.fingerprint,
+    }
+    folder.environment.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _validator(corpus: Corpus, model: Transformer, tokenizer: Tokenizer, config: Config) -> Callable[[], Validation]:
+    """Make the measurement that training asks for: teacher-forced loss, and BLEU of greedily decoded text."""
+    sources, references = (list(side) for side in zip(*corpus.pairs, strict=True))
+    tokenised = tokenise_to_measure(corpus, tokenizer, config)
+    greedy = config.decoding.model_copy(update={"beam_size": 1})
+
+    def validate() -> Validation:
+        translator = Translator([model], tokenizer, greedy, config.data.max_length)
+        batches = fixed_batches(tokenised, config.training.max_tokens_per_batch)
+        nll = corpus_nll(model, batches, translator.device)
+        hypotheses = translator.translate(sources)
+        bleu = score_corpus(hypotheses, [references], Recipe(config.data.target_lang)).bleu
+        samples = list(zip(sources, references, hypotheses, strict=True))[:_SAMPLES]
+        return Validation(nll, perplexity(nll), bleu, samples)
+
+    return validate
