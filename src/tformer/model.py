@@ -208,14 +208,18 @@ class DecoderLayer(nn.Module):
         Returns:
             [batch, new_len, d_model] float, and the cache with x's positions in it.
         """
-        seen = self.self_attention_residual.enter(x)
-        cache = cache.extended(self.self_attention.project(seen, seen))
-        assert cache.prefix is not None
-        x = self.self_attention_residual.add(x, self.self_attention.attend(seen, cache.prefix, self_mask))
+        x, cache = self.read_prefix(x, cache, self_mask)
         seen = self.cross_attention_residual.enter(x)
         x = self.cross_attention_residual.add(x, self.cross_attention.attend(seen, cache.memory, memory_mask))
         x = self.feed_forward_residual.add(x, self.feed_forward(self.feed_forward_residual.enter(x)))
         return x, cache
+
+    def read_prefix(self, x: Tensor, cache: LayerCache, self_mask: Tensor) -> tuple[Tensor, LayerCache]:
+        """Run the first sub-layer alone, masked self-attention; all as in `forward`."""
+        seen = self.self_attention_residual.enter(x)
+        cache = cache.extended(self.self_attention.project(seen, seen))
+        assert cache.prefix is not None
+        return self.self_attention_residual.add(x, self.self_attention.attend(seen, cache.prefix, self_mask)), cache
 
 
 @dataclass(frozen=True)
@@ -343,6 +347,29 @@ class Transformer(nn.Module):
             caches.append(extended)
         logits = self.output(self.decoder_norm(x))
         return logits, DecoderState(caches, state.memory_mask, state.prefix_length + tgt_in.size(1))
+
+    def cross_attention(
+        self, src: Tensor, tgt_in: Tensor, src_padding_mask: Tensor, tgt_padding_mask: Tensor | None = None
+    ) -> Tensor:
+        """Give the weights with which each target position looks at the source (§3.2.3), by the readable formula.
+
+        Takes what `forward` takes, and runs the same pass.
+
+        Returns:
+            [layers, batch, heads, tgt_len, src_len] float: each row sums to 1, and padding has exactly 0.
+        """
+        memory = self.encode(src, src_padding_mask)
+        state = self.start(memory, src_padding_mask)
+        self_mask = causal_mask(0, tgt_in.size(1), tgt_in.device)[None, None]
+        if tgt_padding_mask is not None:
+            self_mask = self_mask & tgt_padding_mask[:, None, None, :]
+        x = self.target_embedding(tgt_in)
+        weights = []
+        for layer, cache in zip(cast(Iterable[DecoderLayer], self.decoder_layers), state.layers, strict=True):
+            query = layer.cross_attention_residual.enter(layer.read_prefix(x, cache, self_mask)[0])
+            weights.append(layer.cross_attention.weights(query, memory, state.memory_mask))
+            x, _ = layer(x, cache, self_mask, state.memory_mask)
+        return torch.stack(weights)
 
     def num_parameters(self) -> int:
         """Count the trainable numbers; tied matrices count once."""

@@ -73,6 +73,18 @@ def test_a_batch_is_its_sentences_one_by_one(tiny_model, variant, pairs):
         torch.testing.assert_close(together[row, : len(alone)], alone, rtol=0, atol=1e-5)
 
 
+@given(variants, pairs)
+def test_source_weights_sum_to_one_and_are_those_of_a_sentence_alone(tiny_model, variant, pairs):
+    model = tiny_model(**variant)
+    together = model.cross_attention(*inputs(pairs))
+    torch.testing.assert_close(together.sum(-1), torch.ones(together.shape[:-1]), rtol=0, atol=1e-5)
+    for row, pair in enumerate(pairs):
+        alone = model.cross_attention(*inputs([pair]))[:, 0]
+        tgt_len, src_len = alone.shape[-2:]
+        torch.testing.assert_close(together[:, row, :, :tgt_len, :src_len], alone, rtol=0, atol=1e-5)
+        assert not together[:, row, :, :, src_len:].any()
+
+
 @given(variants, pairs, st.randoms(use_true_random=False))
 def test_the_order_of_a_batch_does_not_matter(tiny_model, variant, pairs, random):
     order = list(range(len(pairs)))

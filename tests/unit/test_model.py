@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from tformer import attention as attention_module
 from tformer.attention import MultiHeadAttention
 from tformer.model import Dropout, Embedding, Residual, causal_mask, sinusoids
 from tformer.training.loss import sequence_loss
@@ -32,6 +33,25 @@ def test_the_weights_shown_are_those_used(tiny_config, widths):
     mixed = weights @ module.project(key, key).value
     joined = torch.cat([mixed[:, head] for head in range(2)], dim=-1)
     torch.testing.assert_close(module.w_o(joined), module(query, key, key, mask))
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_the_source_weights_shown_are_those_that_a_pass_uses(tiny_model, monkeypatch, placement):
+    used = []
+
+    def watched(query, key, value, attention_mask):
+        mixed, weights = attention_module.attention(query, key, value, attention_mask)
+        used.append(weights)
+        return mixed
+
+    model = tiny_model(norm_placement=placement, num_decoder_layers=3)
+    batch = SRC, TGT_IN, SRC != PAD_ID, TGT_IN != PAD_ID
+    monkeypatch.setattr(attention_module, "fused_attention", watched)
+    model(*batch)
+    expected = used[2 + 1 :: 2]  # behind two encoder layers, each decoder layer looks at the prefix, then at the source
+    shown = model.cross_attention(*batch)
+    assert shown.shape == (3, 3, 2, 5, 4)  # layers, batch, heads, target, source
+    torch.testing.assert_close(shown, torch.stack(expected))
 
 
 def test_heads_have_the_widths_asked_for(tiny_config):
