@@ -3,10 +3,9 @@
 Each takes what the command line parsed and gives back a value; printing results is the command line's own.
 """
 
-from tformer.decoding.score import Recipe
 from tformer.runs.evaluating import choose_test, evaluate, score_file
 from tformer.runs.models import load, newest_model
 from tformer.runs.training import train
 from tformer.runs.translating import translate
 
-__all__ = ["Recipe", "choose_test", "evaluate", "load", "newest_model", "score_file", "train", "translate"]
+__all__ = ["choose_test", "evaluate", "load", "newest_model", "score_file", "train", "translate"]
