@@ -13,7 +13,7 @@ from tformer.data.batching import BatchStream, fixed_batches
 from tformer.data.corpus import Corpus, read_corpus
 from tformer.data.store import TokenisedCorpus, tokenise
 from tformer.data.tokenizer import Tokenizer
-from tformer.decoding.score import Recipe, score_corpus
+from tformer.decoding.score import score_corpus
 from tformer.decoding.translator import Translator
 from tformer.errors import ConfigError
 from tformer.model import Transformer
@@ -175,7 +175,7 @@ def _validator(corpus: Corpus, model: Transformer, tokenizer: Tokenizer, config:
         batches = fixed_batches(tokenised, config.training.max_tokens_per_batch)
         nll = corpus_nll(model, batches, translator.device)
         hypotheses = translator.translate(sources)
-        bleu = score_corpus(hypotheses, [references], Recipe(config.data.target_lang)).bleu
+        bleu = score_corpus(hypotheses, references, config.data.target_lang).bleu
         samples = list(zip(sources, references, hypotheses, strict=True))[:_SAMPLES]
         return Validation(nll, perplexity(nll), bleu, samples)
 
