@@ -23,7 +23,7 @@ HOMES = {
     "datasets": "data.corpus",
     "pyarrow": "data",
     "xxhash": "data",
-    "py3langid": "data.check",
+    "py3langid": "data.languages",
     "sacrebleu": "decoding.score",
     "safetensors": "training.checkpoint",
 }
