@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -149,19 +150,25 @@ def test_neighbours_do_not_matter(translate, harbour, tmp_path, beam):
             )
 
 
-def test_a_long_line_is_cut_aloud(trained, tformer, tmp_path):
+def test_a_long_line_is_split_aloud_and_its_neighbours_are_not_touched(trained, tformer, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(trained, folder, symlinks=True)
     config = folder / "config.yaml"
     config.write_text(config.read_text().replace("max_length: 256", "max_length: 20"))
-    result = tformer("translate", "--model", folder, SENTENCE, "The sailor " * 30, SENTENCE)
-    found = texts(result)
-    assert len(found) == 3
-    assert found[0] == found[2] == TRANSLATION
-    warning = result.err.splitlines()[1]
-    assert warning.startswith("line 2: ")
-    assert warning.endswith(" pieces, cut to the 19 that the model reads (data.max_length)")
-    assert int(warning.split()[2]) > 30
+    long = "the girl sees the lamp and " * 600
+    result = tformer("translate", "--model", folder, SENTENCE, f"{SENTENCE} {SENTENCE}", long, SENTENCE)
+    assert [line[:500] for line in texts(result)[::3]] == [TRANSLATION, TRANSLATION]
+    assert texts(result)[1] == f"{TRANSLATION} {TRANSLATION}"
+    assert len(texts(result)) == 4
+    _, second, third, *_ = result.err.splitlines()
+    split = r"line (\d): (\d+) pieces, split into (\d+) parts of at most 19 \(data\.max_length\)"
+    number, pieces, parts = map(int, re.fullmatch(split, second).groups())
+    assert (number, parts) == (2, 2)
+    assert pieces > 19
+    number, pieces, parts = map(int, re.fullmatch(split, third).groups())
+    assert number == 3
+    assert pieces > 3600
+    assert pieces / 19 <= parts < pieces / 10
 
 
 def test_an_output_that_was_cut_is_told(trained, tformer, tmp_path):

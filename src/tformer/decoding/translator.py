@@ -1,27 +1,30 @@
 """Text in, text out: pieces, batches of like lengths, the search, and every line back in its place.
 
-One line in is one line out, and the same one whatever stands beside it: translation computes in float32.
+One line in is one line out, and the same one whatever stands beside it: translation computes in float32. A line that is
+longer than the model reads is split, each part translated like a line of its own, and the translations are joined.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, repeat
 from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from tformer.config import Config, DecodingConfig, load_config
-from tformer.data.batching import pad
-from tformer.data.store import Sentences
 from tformer.data.tokenizer import Tokenizer
+from tformer.decoding.alignment import align
 from tformer.decoding.search import Hypothesis, beam_search
+from tformer.decoding.segments import separator, split_line
 from tformer.errors import CheckpointError, ConfigError
 from tformer.model import DecoderState, Transformer
 from tformer.runtime import prepare
 from tformer.training.checkpoint import ModelFolder, load_into
-from tformer.vocabulary import PAD_ID
+from tformer.vocabulary import EOS_ID, PAD_ID
 
 _SENTENCES_AT_ONCE = 64
 _PIECES_AT_ONCE = 8192  # source pieces, padding included: what bounds the memory where lines are long
@@ -33,11 +36,14 @@ class Translation:
 
     Attributes:
         text: detokenised, on one line.
-        tokens: its pieces.
-        score: log_prob over the length penalty, as the search ranked it.
-        log_prob: natural logarithm of the probability that the model gives it.
-        finished: False where it was cut at the longest output allowed.
-        source_cut: pieces of the line, where it was longer than the model reads and was cut; else None.
+        tokens: its pieces, those of all parts end to end.
+        score: log_prob over the length penalty, as the search ranked it; the sum over the parts.
+        log_prob: natural logarithm of the probability that the model gives it; the sum over the parts.
+        finished: False where it, or one of its parts, was cut at the longest output allowed.
+        parts: how many parts the line was split into; 1: none.
+        source_tokens: the pieces of the line as the model read them, those of all parts end to end.
+        alignment: for each of `tokens` the position in `source_tokens`, from 0, that the model looked at most; None
+            where it was not asked for.
     """
 
     text: str
@@ -45,7 +51,9 @@ class Translation:
     score: float
     log_prob: float
     finished: bool = True
-    source_cut: int | None = None
+    parts: int = 1
+    source_tokens: list[str] = field(default_factory=list)
+    alignment: list[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,16 +74,23 @@ class Translator:
             searched.
         tokenizer: of these models.
         decoding: beam size, length penalty, bounds of the output.
-        max_source_length: pieces of a line that are read, EOS included; what is beyond is cut, and reported.
+        max_source_length: pieces that are read at once, EOS included; a longer line is split.
+        target_lang: the language of the translations, which decides what joins those of a split line.
     """
 
     def __init__(
-        self, models: Sequence[Transformer], tokenizer: Tokenizer, decoding: DecodingConfig, max_source_length: int
+        self,
+        models: Sequence[Transformer],
+        tokenizer: Tokenizer,
+        decoding: DecodingConfig,
+        max_source_length: int,
+        target_lang: str | None = None,
     ) -> None:
         self.models = list(models)
         self.tokenizer = tokenizer
         self.decoding = decoding
         self.max_source_length = max_source_length
+        self.separator = separator(target_lang)
         self.device = next(self.models[0].parameters()).device
 
     def translate(self, texts: Iterable[str]) -> list[str]:
@@ -83,44 +98,116 @@ class Translator:
         return [best.text for best, *_ in self.translations(list(texts))]
 
     def translations(
-        self, texts: Sequence[str], n_best: int = 1, sentences_at_once: int = _SENTENCES_AT_ONCE
+        self, texts: Sequence[str], n_best: int = 1, sentences_at_once: int | None = None, align: bool = False
     ) -> list[list[Translation]]:
         """Give the `n_best` translations of each text with their scores, best first.
+
+        The i-th best of a line that was split is the i-th best of each part.
 
         Args:
             texts: lines of the source language; the model is not run on blank ones, which have one blank translation.
             n_best: how many to give, at most the beam size.
-            sentences_at_once: the largest batch; it changes the speed, not the result.
+            sentences_at_once: the largest batch, None: chosen; it changes the speed, not the result.
+            align: whether the translations are to say which source piece each piece comes from.
 
         Raises:
             ValueError: n_best is not between 1 and the beam size.
         """
-        encoded = self.tokenizer.encode_batch(list(texts))
-        results: list[list[Translation]] = [[Translation("", [], 0.0, 0.0)] for _ in texts]
+        lines = self._read(texts)
+        parts = [ids for line in lines for ids in line]
+        found = iter(self._translate_parts(parts, n_best, sentences_at_once or _SENTENCES_AT_ONCE, align))
+        return [self._joined([next(found) for _ in line]) for line in lines]
+
+    def _read(self, texts: Sequence[str]) -> list[list[list[int]]]:
+        """Give the pieces of each part of each text; a blank one has no part."""
+        limit = max(1, self.max_source_length - 1)  # the rest is EOS
+        lines: list[list[list[int]]] = []
+        for text, ids in zip(texts, self.tokenizer.encode_batch(list(texts)), strict=True):
+            parts = [ids]
+            if len(ids) > limit:
+                parts = self.tokenizer.encode_batch(split_line(text, self._count, limit))
+            # a single character may still have more pieces than the limit
+            lines.append([part[:limit] for part in parts if part and not text.isspace()])
+        return lines
+
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        return [len(ids) for ids in self.tokenizer.encode_batch(list(texts))]
+
+    def _translate_parts(
+        self, sources: Sequence[Sequence[int]], n_best: int, sentences_at_once: int, with_alignment: bool
+    ) -> list[list[Translation]]:
+        """Translate what is not blank and can be read at once; all as in `translations`."""
+        results: list[list[Translation]] = [[] for _ in sources]
         # longest first: what needs most memory comes at once, and batches hold like lengths
-        order = sorted((index for index, ids in enumerate(encoded) if ids), key=lambda index: -len(encoded[index]))
+        order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
         while order:
-            longest = min(len(encoded[order[0]]) + 1, self.max_source_length)
+            longest = len(sources[order[0]]) + 1
             size = max(1, min(sentences_at_once, _PIECES_AT_ONCE // longest))
             chunk, order = order[:size], order[size:]
-            for index, hypotheses in zip(chunk, self._search([encoded[index] for index in chunk], n_best), strict=True):
-                cut = len(encoded[index]) if len(encoded[index]) >= self.max_source_length else None
-                results[index] = [self._translation(hypothesis, cut) for hypothesis in hypotheses]
+            batch = [sources[index] for index in chunk]
+            found = self._search(batch, n_best)
+            alignments = self._align(batch, found) if with_alignment else repeat(None)
+            for index, hypotheses in zip(chunk, found, strict=True):
+                source_tokens = self.tokenizer.pieces(sources[index])
+                results[index] = [self._translation(each, source_tokens, next(alignments)) for each in hypotheses]
         return results
+
+    def _align(self, sources: Sequence[Sequence[int]], found: Sequence[Sequence[Hypothesis]]) -> Iterator[list[int]]:
+        """Give the alignments of all these hypotheses, one after the other, as many at once as there are sources."""
+        pairs = [(ids, each.tokens) for ids, hypotheses in zip(sources, found, strict=True) for each in hypotheses]
+        for start in range(0, len(pairs), len(sources)):
+            batch_sources, outputs = zip(*pairs[start : start + len(sources)], strict=True)
+            yield from align(self.models, self._batch(batch_sources), outputs)
+
+    def _batch(self, sources: Sequence[Sequence[int]]) -> Tensor:
+        """Lay the pieces of sources side by side, EOS behind each: [batch, src_len] int64."""
+        closed = [torch.tensor([*ids, EOS_ID]) for ids in sources]
+        return pad_sequence(closed, batch_first=True, padding_value=PAD_ID).to(self.device)
+
+    def _joined(self, parts: Sequence[list[Translation]]) -> list[Translation]:
+        """Make the translations of a line from those of its parts."""
+        if not parts:
+            return [Translation("", [], 0.0, 0.0)]
+        if len(parts) == 1:
+            return parts[0]
+        most = max(map(len, parts))
+        return [self._join([part[min(rank, len(part) - 1)] for part in parts]) for rank in range(most)]
+
+    def _join(self, parts: Sequence[Translation]) -> Translation:
+        starts = accumulate((len(part.source_tokens) for part in parts), initial=0)
+        alignment = [
+            start + place for start, part in zip(starts, parts, strict=False) for place in part.alignment or []
+        ]
+        return Translation(
+            self.separator.join(part.text for part in parts if part.text),
+            [token for part in parts for token in part.tokens],
+            sum(part.score for part in parts),
+            sum(part.log_prob for part in parts),
+            all(part.finished for part in parts),
+            len(parts),
+            [token for part in parts for token in part.source_tokens],
+            None if parts[0].alignment is None else alignment,
+        )
 
     @torch.inference_mode()
     def _search(self, sources: Sequence[Sequence[int]], n_best: int) -> list[list[Hypothesis]]:
-        read = Sentences.pack(source[: self.max_source_length - 1] for source in sources)
-        src = pad([read[index] for index in range(len(read))]).to(self.device)
+        src = self._batch(sources)
         src_padding_mask = src != PAD_ID
         states = [model.start(model.encode(src, src_padding_mask), src_padding_mask) for model in self.models]
-        max_lengths = torch.from_numpy(read.lengths).to(self.device) - 1 + self.decoding.max_extra_tokens
+        max_lengths = src_padding_mask.sum(dim=1) - 1 + self.decoding.max_extra_tokens
         if self.decoding.max_length is not None:
             max_lengths = max_lengths.clamp(max=self.decoding.max_length)
         if self.models[0].config.positions == "learned":
             max_lengths = max_lengths.clamp(max=self.models[0].config.max_positions - 1)
+        search = self.decoding
         return beam_search(
-            self._step, _Vote(states), max_lengths, self.decoding.beam_size, self.decoding.length_penalty, n_best
+            self._step,
+            _Vote(states),
+            max_lengths,
+            search.beam_size,
+            search.length_penalty,
+            n_best,
+            search.no_repeat_ngram,
         )
 
     def _step(self, tokens: Tensor, vote: _Vote) -> tuple[Tensor, _Vote]:
@@ -134,14 +221,17 @@ class Translator:
             return log_probs[0], _Vote(states)
         return torch.stack(log_probs).logsumexp(dim=0) - torch.tensor(len(log_probs)).log(), _Vote(states)
 
-    def _translation(self, hypothesis: Hypothesis, source_cut: int | None) -> Translation:
+    def _translation(
+        self, hypothesis: Hypothesis, source_tokens: list[str], alignment: list[int] | None
+    ) -> Translation:
         return Translation(
             self.tokenizer.decode(hypothesis.tokens),
             self.tokenizer.pieces(hypothesis.tokens),
             hypothesis.score,
             hypothesis.log_prob,
             hypothesis.finished,
-            source_cut,
+            source_tokens=source_tokens,
+            alignment=alignment,
         )
 
 
@@ -174,7 +264,8 @@ def open_models(
         used.append(f"{folder.path} ({weights.name}{_step_of(weights)})")
     given = [f"decoding.{key}={json.dumps(value)}" for key, value in decoding.items() if value is not None]
     settings = load_config(folders[0].config, given).decoding
-    translator = Translator(models, tokenizer, settings, min(config.data.max_length for config in configs))
+    shortest = min(config.data.max_length for config in configs)
+    translator = Translator(models, tokenizer, settings, shortest, configs[0].data.target_lang)
     return translator, configs[0], " + ".join(used)
 
 

@@ -51,12 +51,11 @@ def translate(
     if n_best > beam_size:
         raise ConfigError(f"--n-best {n_best} needs a beam of at least {n_best}; now it is {beam_size} (--beam)")
     say(f"model: {used}; {search_name(translator)}")
-    batch = {} if sentences_at_once is None else {"sentences_at_once": sentences_at_once}
 
     def translated() -> Iterator[tuple[int, str, list[Translation]]]:
         number = 0
         for lines in groups:
-            for line, found in zip(lines, translator.translations(lines, n_best, **batch), strict=True):
+            for line, found in zip(lines, translator.translations(lines, n_best, sentences_at_once), strict=True):
                 number += 1
                 _warn(number, found[0], translator.max_source_length)
                 yield number, line, found
@@ -65,11 +64,13 @@ def translate(
 
 
 def _warn(number: int, best: Translation, limit: int) -> None:
-    if best.source_cut is not None:
-        say(f"line {number}: {best.source_cut} pieces, cut to the {limit - 1} that the model reads (data.max_length)")
+    if best.parts > 1:
+        pieces, read = len(best.source_tokens), limit - 1  # EOS is read as well
+        say(f"line {number}: {pieces} pieces, split into {best.parts} parts of at most {read} (data.max_length)")
     if not best.finished:
-        limit_name = "decoding.max_extra_tokens or max_length"
-        say(f"line {number}: the translation was cut at {len(best.tokens)} pieces ({limit_name})")
+        limits = "decoding.max_extra_tokens or max_length"
+        cut = f"was cut at {len(best.tokens)} pieces" if best.parts == 1 else "of one part at least was cut"
+        say(f"line {number}: the translation {cut} ({limits})")
 
 
 def _standard_input() -> Iterator[list[str]]:
