@@ -254,14 +254,26 @@ class Transformer(nn.Module):
 
     Args:
         config: sizes and options; the defaults of `configs/paper/base.yaml` are the paper's.
-        vocab_size: rows of the embedding table, shared by both languages.
+        src_vocab_size: rows of the source's embedding table.
+        tgt_vocab_size: rows of the target's, and scores that are given; None: the languages share one vocabulary.
+
+    Raises:
+        ValueError: two vocabularies cannot have one table (`tie_embeddings: all`).
     """
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+    def __init__(self, config: ModelConfig, src_vocab_size: int, tgt_vocab_size: int | None = None) -> None:
         super().__init__()
         self.config = config
-        target_table = nn.Embedding(vocab_size, config.d_model)
-        source_table = target_table if config.tie_embeddings == "all" else nn.Embedding(vocab_size, config.d_model)
+        if tgt_vocab_size is None:
+            tgt_vocab_size = src_vocab_size
+        target_table = nn.Embedding(tgt_vocab_size, config.d_model)
+        source_table = target_table
+        if config.tie_embeddings != "all":
+            source_table = nn.Embedding(src_vocab_size, config.d_model)
+        elif src_vocab_size != tgt_vocab_size:
+            raise ValueError(
+                f"model.tie_embeddings: all needs one vocabulary, got {src_vocab_size} and {tgt_vocab_size}"
+            )
         self.source_embedding = Embedding(source_table, config)
         self.target_embedding = Embedding(target_table, config)
         self.encoder_layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
@@ -269,7 +281,7 @@ class Transformer(nn.Module):
         pre_norm = config.norm_placement == "pre"  # there each stack leaves its last sum unnormalised
         self.encoder_norm = nn.LayerNorm(config.d_model) if pre_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if pre_norm else nn.Identity()
-        self.output = nn.Linear(config.d_model, vocab_size, bias=False)
+        self.output = nn.Linear(config.d_model, tgt_vocab_size, bias=False)
         if config.tie_embeddings != "none":
             self.output.weight = target_table.weight
         self.reset_parameters()
@@ -298,7 +310,7 @@ class Transformer(nn.Module):
             tgt_padding_mask: [batch, tgt_len] bool, True = real token, may be attended; None: all are.
 
         Returns:
-            logits: [batch, tgt_len, vocab] float.
+            logits: [batch, tgt_len, tgt_vocab] float.
         """
         state = self.start(self.encode(src, src_padding_mask), src_padding_mask)
         return self.decode(tgt_in, state, tgt_padding_mask)[0]
@@ -335,7 +347,7 @@ class Transformer(nn.Module):
             tgt_padding_mask: [batch, prefix_len + new_len] bool, True = real token, may be attended; None: all are.
 
         Returns:
-            logits: [batch, new_len, vocab] float, and the state with the new positions in it.
+            logits: [batch, new_len, tgt_vocab] float, and the state with the new positions in it.
         """
         self_mask = causal_mask(state.prefix_length, tgt_in.size(1), tgt_in.device)[None, None]
         if tgt_padding_mask is not None:

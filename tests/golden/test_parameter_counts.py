@@ -69,5 +69,18 @@ def test_tied_matrices_are_one_tensor(tied, source, output):
     assert model.output.bias is None
 
 
+@pytest.mark.parametrize(("tied", "target_tables"), [("decoder", 1), ("none", 2)])
+def test_two_vocabularies_count_each_on_its_side(tied, target_tables):
+    config = load_config("paper/base", ["tokenizer.shared=false", f"model.tie_embeddings={tied}"])
+    with torch.device("meta"):
+        model = Transformer(config.model, 20_000, 30_000)
+    without_tables = BASE - VOCAB_SIZE * 512
+    assert model.num_parameters() == without_tables + (20_000 + target_tables * 30_000) * 512
+    assert model.source_embedding.table.weight.shape == (20_000, 512)
+    assert model.target_embedding.table.weight.shape == (30_000, 512)
+    assert model.output.weight.shape == (30_000, 512)
+    assert (model.output.weight is model.target_embedding.table.weight) == (tied == "decoder")
+
+
 def test_pre_norm_adds_one_norm_a_stack():
     assert make("paper/base", "model.norm_placement=pre").num_parameters() == BASE + 2 * 2 * 512

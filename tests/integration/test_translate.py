@@ -309,7 +309,11 @@ def widen(path):
     [
         ("averaged/model.safetensors", truncate, ["averaged/model.safetensors: cannot be read"]),
         ("averaged/model.safetensors", widen, ["made for a model of other sizes (1 tensors differ", "w_1.weight"]),
-        ("tokenizer.model", lambda path: path.unlink(), ["tokenizer.model: expected a tokenizer, cannot read it"]),
+        (
+            "tokenizer.model",
+            lambda path: path.unlink(),
+            ["expected tokenizer.model alone, or tokenizer.source.model and", "found none of them"],
+        ),
         ("tokenizer.model", truncate, ["tokenizer.model: expected a SentencePiece model, got a damaged"]),
         ("config.yaml", lambda path: path.unlink(), ["holds no model; --model takes the folder that train wrote"]),
     ],

@@ -13,7 +13,7 @@ from tformer.config import TokenizerConfig
 from tformer.data.batching import BatchStream, collate, fixed_batches, pad, plan_batches
 from tformer.data.corpus import Corpus, CorpusReport
 from tformer.data.store import tokenise
-from tformer.data.tokenizer import Tokenizer
+from tformer.data.tokenizer import TokenizerPair
 from tformer.errors import DataError
 
 MULTI30K = Path(os.environ.get("TFORMER_DATA", Path(__file__).parents[3] / "shared" / "data")) / "multi30k"
@@ -178,14 +178,14 @@ class Words:
 def test_pairs_too_long_are_left_out_and_counted():
     pairs = [("a b", "c"), ("a b c", "d"), ("a", "b c d"), ("a b", "c d")]
     corpus = Corpus(pairs, [3, 5, 8, 9], CorpusReport("text", 4))
-    kept = tokenise(corpus, Words(), max_length=3)
+    kept = tokenise(corpus, TokenizerPair(Words(), Words()), max_length=3)
     assert (len(kept), kept.lines) == (2, [3, 9])
     assert kept.src.lengths.tolist() == [3, 3]
     assert kept.tgt.lengths.tolist() == [2, 3]
     assert kept.report.lines() == ["text: 2 of 4 pairs kept; left out 2: longer than 3 pieces (lines 5, 8)"]
-    assert len(tokenise(corpus, Words(), max_length=None)) == 4
+    assert len(tokenise(corpus, TokenizerPair(Words(), Words()), max_length=None)) == 4
     with pytest.raises(DataError, match=r"no pair is left; raise data\.max_length \(now 2\)"):
-        tokenise(corpus, Words(), max_length=2)
+        tokenise(corpus, TokenizerPair(Words(), Words()), max_length=2)
 
 
 # ---- Real text ----
@@ -201,9 +201,9 @@ def multi30k():
             return [line.strip() for line in file]
 
     pairs = list(zip(lines("en"), lines("de"), strict=True))
-    tokenizer = Tokenizer.train((line for pair in pairs for line in pair), TokenizerConfig(vocab_size=4000))
+    tokenizers = TokenizerPair.train(*zip(*pairs, strict=True), TokenizerConfig(vocab_size=4000))
     corpus = Corpus(pairs, list(range(1, len(pairs) + 1)), CorpusReport("Multi30k", len(pairs)))
-    return tokenise(corpus, tokenizer, max_length=256)
+    return tokenise(corpus, tokenizers, max_length=256)
 
 
 def share_of_padding(batches):

@@ -16,7 +16,7 @@ from torch import nn
 
 from tformer.errors import CheckpointError
 from tformer.training import checkpoint
-from tformer.training.checkpoint import ModelFolder, load_into, load_state, load_weights
+from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into, load_state, load_weights
 
 
 class Tied(nn.Module):
@@ -60,6 +60,27 @@ def test_what_is_saved_is_loaded(folder):
     state = load_state(folder.checkpoint(3))
     assert state["step"] == 3
     assert torch.equal(state["moments"], torch.full((3,), 3))
+
+
+def test_weights_know_the_tokenizer_they_are_for(tmp_path):
+    folder = ModelFolder(tmp_path / "model", "a" * 64)
+    save(folder, 1, 2)
+    folder.average([1, 2])
+    for weights in (folder.checkpoint(2), folder.path / "last", folder.averaged):
+        check_tokenizer(weights, "a" * 64)
+        with pytest.raises(
+            CheckpointError, match=r"model\.safetensors: expected the tokenizer .*\(aaaaaaaaaaaa…\)"
+        ) as caught:
+            check_tokenizer(weights, "b" * 64)
+        assert "(bbbbbbbbbbbb…); put that one back" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_weights_that_know_no_tokenizer_take_any(folder):
+    save(folder, 1)
+    check_tokenizer(folder.checkpoint(1), "b" * 64)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        check_tokenizer(folder.checkpoint(2), "b" * 64)
 
 
 def test_the_last_is_a_relative_link_to_the_newest(folder):
@@ -184,7 +205,8 @@ def test_clearing_removes_the_model_and_nothing_else(folder):
     save(folder, 1)
     folder.point("best", 1)
     folder.average([1])
-    for path in (folder.config, folder.tokenizer, folder.metrics, folder.environment, folder.path / "notes.txt"):
+    parts = ("config.yaml", "tokenizer.model", "tokenizer.source.model", "tokenizer.target.model", "metrics.jsonl")
+    for path in (folder.path / name for name in (*parts, "environment.json", "notes.txt")):
         path.write_text("x", encoding="utf-8")
     assert folder.holds_model()
     folder.clear()

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from tformer import attention as attention_module
 from tformer.attention import MultiHeadAttention
-from tformer.model import Dropout, Embedding, Residual, causal_mask, sinusoids
+from tformer.model import Dropout, Embedding, Residual, Transformer, causal_mask, sinusoids
 from tformer.training.loss import sequence_loss
 from tformer.vocabulary import PAD_ID
 
@@ -123,6 +123,21 @@ def test_first_embeddings_are_of_unit_size(tiny_model):
         model = tiny_model(vocab_size=2000, d_model=64, **settings)
         for embedding in (model.source_embedding, model.target_embedding):
             assert (embedding.table.weight * embedding.scale).std().item() == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("tied", ["decoder", "none"])
+def test_two_vocabularies_are_read_and_scored_each_on_its_side(tiny_config, tied):
+    torch.manual_seed(0)
+    model = Transformer(tiny_config(tie_embeddings=tied), 2000, 3000).eval()
+    src, tgt_in = torch.tensor([[1999, 2]]), torch.tensor([[1, 2999]])
+    logits = model(src, tgt_in, src != PAD_ID)
+    assert logits.shape == (1, 2, 3000)
+    logits[0, 1, 2999].backward()
+    assert model.source_embedding.table.weight.grad.shape == (2000, 16)
+    for embedding in (model.source_embedding, model.target_embedding):
+        assert (embedding.table.weight * embedding.scale).std().item() == pytest.approx(1.0, abs=0.02)
+    with pytest.raises(ValueError, match="needs one vocabulary, got 2000 and 3000"):
+        Transformer(tiny_config(tie_embeddings="all"), 2000, 3000)
 
 
 # ---- Dropout, norms, activation ----

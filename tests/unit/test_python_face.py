@@ -8,7 +8,7 @@ import pytest
 
 import tformer
 from tformer.config import Config, DataConfig, DecodingConfig, ModelConfig, TokenizerConfig, dump_config
-from tformer.data.tokenizer import Tokenizer
+from tformer.data.tokenizer import TokenizerPair
 from tformer.errors import CheckpointError, ConfigError, TformerError
 from tformer.training.checkpoint import ModelFolder
 
@@ -18,10 +18,10 @@ LINES = ["The old cat sees the dog.", "A small child likes the house.", "Le vieu
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tiny_model, tiny_config):
     """A model folder that no run has made: a model that has learnt nothing."""
-    folder = ModelFolder(tmp_path_factory.mktemp("face") / "model")
-    tokenizer = Tokenizer.train(LINES, TokenizerConfig(vocab_size=300))
-    folder.save(1, tiny_model(tokenizer.vocab_size), {})
-    tokenizer.save(folder.tokenizer)
+    tokenizers = TokenizerPair.train(LINES, [], TokenizerConfig(vocab_size=300))
+    folder = ModelFolder(tmp_path_factory.mktemp("face") / "model", tokenizers.fingerprint)
+    folder.save(1, tiny_model(tokenizers.source.vocab_size), {})
+    tokenizers.save(folder.path)
     sizes = ModelConfig(**tiny_config().model_dump())
     config = Config(model=sizes, data=DataConfig(max_length=20), decoding=DecodingConfig(beam_size=2, max_length=8))
     folder.config.write_text(dump_config(config), encoding="utf-8")

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from tformer.config import DecodingConfig, TokenizerConfig
-from tformer.data.tokenizer import Tokenizer
+from tformer.data.tokenizer import Tokenizer, TokenizerPair
 from tformer.decoding import translator as translator_module
 from tformer.decoding.translator import Translation, Translator
+from tformer.model import Transformer
 from tformer.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 WORDS = ["the", "old", "sailor", "sees", "a", "red", "boat", "at", "night", "in", "our", "small", "harbour"]
@@ -25,7 +26,7 @@ def make(tokenizer, tiny_model):
     def translator(seeds=(0,), max_source_length=64, model=None, tokenizer=tokenizer, target_lang=None, **decoding):
         models = [tiny_model(tokenizer.vocab_size, seed, **(model or {})) for seed in seeds]
         decoding = DecodingConfig(**{"max_extra_tokens": 6, **decoding})
-        return Translator(models, tokenizer, decoding, max_source_length, target_lang)
+        return Translator(models, TokenizerPair(tokenizer, tokenizer), decoding, max_source_length, target_lang)
 
     return translator
 
@@ -62,7 +63,7 @@ def test_a_blank_line_is_not_shown_to_the_model(make):
 def test_white_space_is_blank_whatever_the_normalisation_keeps(make):
     translator = make(tokenizer=Tokenizer.train(LINES, TokenizerConfig(vocab_size=300, normalization="identity")))
     blanks = ["", " ", "\u3000", "\xa0 \u2003", "\t"]
-    assert any(translator.tokenizer.encode(blank) for blank in blanks)
+    assert any(translator.tokenizers.source.encode(blank) for blank in blanks)
     assert translator.translate([*blanks, "boat"])[: len(blanks)] == [""] * len(blanks)
 
 
@@ -241,6 +242,22 @@ def test_a_single_decoder_layer_aligns_as_well(make):
     [[best]] = make(model={"num_decoder_layers": 1}).translations(["the old sailor"], align=True)
     assert len(best.alignment) == len(best.tokens) > 0
     assert max(best.alignment) < len(best.source_tokens)
+
+
+def test_the_source_is_read_with_its_vocabulary_and_the_target_written_with_its_own(make, tokenizer, tiny_config):
+    other = Tokenizer.train([line[::-1] for line in LINES], TokenizerConfig(vocab_size=290))
+    torch.manual_seed(0)
+    model = Transformer(tiny_config(tie_embeddings="decoder"), tokenizer.vocab_size, other.vocab_size).eval()
+    decoding = DecodingConfig(beam_size=2, max_extra_tokens=6)
+    translator = Translator([model], TokenizerPair(tokenizer, other), decoding, max_source_length=64)
+    seen = []
+    model.source_embedding.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].tolist()))
+    [[best, *_]] = translator.translations([LINES[0]])
+    assert seen[0] == [[*tokenizer.encode(LINES[0]), EOS_ID]]
+    assert best.source_tokens == tokenizer.pieces(tokenizer.encode(LINES[0]))
+    ids = {other.pieces([index])[0]: index for index in range(other.vocab_size)}
+    assert best.text == other.decode([ids[token] for token in best.tokens])
+    assert best.text
 
 
 def first_step(model, tokenizer, line):

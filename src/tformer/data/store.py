@@ -3,24 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tformer.data.corpus import Corpus, CorpusReport, LeftOut
+from tformer.data.tokenizer import TokenizerPair
 from tformer.errors import DataError
 from tformer.vocabulary import EOS_ID
 
 IntArray = npt.NDArray[np.int64]
-
-
-class Encoder(Protocol):
-    """What turns sentences into ids: the tokenizer."""
-
-    def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        """Give the ids of each text."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -78,19 +70,19 @@ class TokenisedCorpus:
         return len(self.src)
 
 
-def tokenise(corpus: Corpus, tokenizer: Encoder, max_length: int | None) -> TokenisedCorpus:
+def tokenise(corpus: Corpus, tokenizers: TokenizerPair, max_length: int | None) -> TokenisedCorpus:
     """Turn a corpus into ids, leaving out and counting the pairs that have too many pieces on a side.
 
     Args:
         corpus: sentence pairs.
-        tokenizer: turns text into ids.
+        tokenizers: turn text into ids, each its side.
         max_length: the longest side in pieces, EOS included; None keeps every pair, as evaluation must.
 
     Raises:
         DataError: no pair is short enough.
     """
-    src = tokenizer.encode_batch([source for source, _ in corpus.pairs])
-    tgt = tokenizer.encode_batch([target for _, target in corpus.pairs])
+    src = tokenizers.source.encode_batch([source for source, _ in corpus.pairs])
+    tgt = tokenizers.target.encode_batch([target for _, target in corpus.pairs])
     kept = [
         index
         for index, (source, target) in enumerate(zip(src, tgt, strict=True))

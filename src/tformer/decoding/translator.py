@@ -16,14 +16,14 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from tformer.config import Config, DecodingConfig, load_config
-from tformer.data.tokenizer import Tokenizer
+from tformer.data.tokenizer import TokenizerPair
 from tformer.decoding.alignment import align
 from tformer.decoding.search import Hypothesis, beam_search
 from tformer.decoding.segments import separator, split_line
 from tformer.errors import CheckpointError, ConfigError
 from tformer.model import DecoderState, Transformer
 from tformer.runtime import prepare
-from tformer.training.checkpoint import ModelFolder, load_into
+from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into
 from tformer.vocabulary import EOS_ID, PAD_ID
 
 _SENTENCES_AT_ONCE = 64
@@ -67,12 +67,12 @@ class _Vote:
 
 
 class Translator:
-    """A model, or several that vote, with the tokenizer and the search that belong to it.
+    """A model, or several that vote, with the vocabularies and the search that belong to it.
 
     Args:
-        models: in evaluation mode, on one device, with the same vocabulary; the mean of their probabilities is
+        models: in evaluation mode, on one device, with the same vocabularies; the mean of their probabilities is
             searched.
-        tokenizer: of these models.
+        tokenizers: of these models.
         decoding: beam size, length penalty, bounds of the output.
         max_source_length: pieces that are read at once, EOS included; a longer line is split.
         target_lang: the language of the translations, which decides what joins those of a split line.
@@ -81,13 +81,13 @@ class Translator:
     def __init__(
         self,
         models: Sequence[Transformer],
-        tokenizer: Tokenizer,
+        tokenizers: TokenizerPair,
         decoding: DecodingConfig,
         max_source_length: int,
         target_lang: str | None = None,
     ) -> None:
         self.models = list(models)
-        self.tokenizer = tokenizer
+        self.tokenizers = tokenizers
         self.decoding = decoding
         self.max_source_length = max_source_length
         self.separator = separator(target_lang)
@@ -122,16 +122,16 @@ class Translator:
         """Give the pieces of each part of each text; a blank one has no part."""
         limit = max(1, self.max_source_length - 1)  # the rest is EOS
         lines: list[list[list[int]]] = []
-        for text, ids in zip(texts, self.tokenizer.encode_batch(list(texts)), strict=True):
+        for text, ids in zip(texts, self.tokenizers.source.encode_batch(list(texts)), strict=True):
             parts = [ids]
             if len(ids) > limit:
-                parts = self.tokenizer.encode_batch(split_line(text, self._count, limit))
+                parts = self.tokenizers.source.encode_batch(split_line(text, self._count, limit))
             # a single character may still have more pieces than the limit
             lines.append([part[:limit] for part in parts if part and not text.isspace()])
         return lines
 
     def _count(self, texts: Sequence[str]) -> list[int]:
-        return [len(ids) for ids in self.tokenizer.encode_batch(list(texts))]
+        return [len(ids) for ids in self.tokenizers.source.encode_batch(list(texts))]
 
     def _translate_parts(
         self, sources: Sequence[Sequence[int]], n_best: int, sentences_at_once: int, with_alignment: bool
@@ -148,7 +148,7 @@ class Translator:
             found = self._search(batch, n_best)
             alignments = self._align(batch, found) if with_alignment else repeat(None)
             for index, hypotheses in zip(chunk, found, strict=True):
-                source_tokens = self.tokenizer.pieces(sources[index])
+                source_tokens = self.tokenizers.source.pieces(sources[index])
                 results[index] = [self._translation(each, source_tokens, next(alignments)) for each in hypotheses]
         return results
 
@@ -225,8 +225,8 @@ class Translator:
         self, hypothesis: Hypothesis, source_tokens: list[str], alignment: list[int] | None
     ) -> Translation:
         return Translation(
-            self.tokenizer.decode(hypothesis.tokens),
-            self.tokenizer.pieces(hypothesis.tokens),
+            self.tokenizers.target.decode(hypothesis.tokens),
+            self.tokenizers.target.pieces(hypothesis.tokens),
             hypothesis.score,
             hypothesis.log_prob,
             hypothesis.finished,
@@ -252,12 +252,13 @@ def open_models(
         ConfigError: no such folder, device or setting.
         CheckpointError: a folder that holds no model, or models that cannot vote together.
     """
-    tokenizer = _load_tokenizer(folders)
+    tokenizers = _load_tokenizers(folders)
     runtime = prepare(device, "fp32", "auto")
     configs, models, used = [], [], []
     for folder in folders:
         config, weights = load_config(folder.config), folder.weights_to_use()
-        model = Transformer(config.model, tokenizer.vocab_size)
+        check_tokenizer(weights, tokenizers.fingerprint)
+        model = Transformer(config.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
         load_into(model, weights)
         configs.append(config)
         models.append(model.to(runtime.device).eval())
@@ -265,24 +266,24 @@ def open_models(
     given = [f"decoding.{key}={json.dumps(value)}" for key, value in decoding.items() if value is not None]
     settings = load_config(folders[0].config, given).decoding
     shortest = min(config.data.max_length for config in configs)
-    translator = Translator(models, tokenizer, settings, shortest, configs[0].data.target_lang)
+    translator = Translator(models, tokenizers, settings, shortest, configs[0].data.target_lang)
     return translator, configs[0], " + ".join(used)
 
 
-def _load_tokenizer(folders: Sequence[ModelFolder]) -> Tokenizer:
-    """Give the one tokenizer that all these models share."""
+def _load_tokenizers(folders: Sequence[ModelFolder]) -> TokenizerPair:
+    """Give the vocabularies that all these models share."""
     for folder in folders:
         path = folder.path.absolute()
         if not path.is_dir():
             raise ConfigError(f"{path}: no such model folder; --model takes the folder that train wrote")
         if not folder.holds_model():
             raise CheckpointError(f"{path} holds no model; --model takes the folder that train wrote")
-    tokenizers = [Tokenizer.load(folder.tokenizer) for folder in folders]
-    if len({tokenizer.fingerprint for tokenizer in tokenizers}) > 1:
+    pairs = [TokenizerPair.load(folder.path) for folder in folders]
+    if len({pair.fingerprint for pair in pairs}) > 1:
         raise CheckpointError(
             "these models cannot vote: their tokenizers differ; train them on one corpus and settings"
         )
-    return tokenizers[0]
+    return pairs[0]
 
 
 def _step_of(weights: Path) -> str:

@@ -90,7 +90,7 @@ def evaluate(
         comparison = compare(systems, references, language)
     measured = None
     if len(translator.models) == 1:
-        batches = fixed_batches(tokenise_to_measure(corpus, translator.tokenizer, config), _TOKENS_AT_ONCE)
+        batches = fixed_batches(tokenise_to_measure(corpus, translator.tokenizers, config), _TOKENS_AT_ONCE)
         measured = perplexity(corpus_nll(translator.models[0], batches, translator.device))
     parts: dict[str, Scores] = {}
     pronouns = None

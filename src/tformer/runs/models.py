@@ -27,6 +27,7 @@ def load(*models: str | Path, device: str = "auto", **decoding: float | None) ->
 
 
 def open_translator(models: Sequence[Path], device: str, **decoding: float | None) -> tuple[Translator, Config, str]:
+    """Open these models, or else the newest in ./runs: as `open_models`, which says what is given."""
     return open_models([ModelFolder(model) for model in models] or [newest_model()], device, **decoding)
 
 
@@ -44,5 +45,6 @@ def newest_model() -> ModelFolder:
 
 
 def search_name(translator: Translator) -> str:
+    """Name the search in a few words, for what is said and reported."""
     beam_size = translator.decoding.beam_size
     return f"beam {beam_size}, length penalty {translator.decoding.length_penalty:g}" if beam_size > 1 else "greedy"

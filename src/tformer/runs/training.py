@@ -12,7 +12,7 @@ from tformer.config import Config, Source, differences, dump_config, load_config
 from tformer.data.batching import BatchStream, fixed_batches
 from tformer.data.corpus import Corpus, read_corpus
 from tformer.data.store import TokenisedCorpus, tokenise
-from tformer.data.tokenizer import Tokenizer
+from tformer.data.tokenizer import TokenizerPair
 from tformer.decoding.score import score_corpus
 from tformer.decoding.translator import Translator
 from tformer.errors import ConfigError
@@ -21,7 +21,7 @@ from tformer.progress import say
 from tformer.runs.measuring import tokenise_to_measure
 from tformer.runs.models import RUNS
 from tformer.runtime import Runtime, describe_machine, prepare
-from tformer.training.checkpoint import ModelFolder, load_into, load_state
+from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into, load_state
 from tformer.training.loop import Trainer, Validation
 from tformer.training.loss import corpus_nll, perplexity
 
@@ -60,6 +60,7 @@ def train(
     runtime = prepare(config.device, config.precision, config.threads)
     if newest and _is_over(newest[1], config):
         return folder
+    tokenizers = _former_tokenizers(folder, newest[0]) if newest else None
     say(runtime.reasons)
     corpus = _read_split(config.data.train, "train", config)
     held_out = None
@@ -67,17 +68,21 @@ def train(
         say("data.validation is not set: nothing to measure on while training")
     else:
         held_out = _read_split(config.data.validation, "validation", config)
-    tokenizer = Tokenizer.load(folder.tokenizer) if newest else _train_tokenizer(config, corpus)
+    if tokenizers is None:
+        tokenizers = _train_tokenizers(config, corpus)
+    folder = ModelFolder(folder.path, tokenizers.fingerprint)
     limit = min(config.data.max_length, config.training.max_tokens_per_batch)
-    training = _tokenise(corpus, tokenizer, limit)
-    _open_folder(folder, config, tokenizer, runtime, resumed=newest is not None)
+    training = _tokenise(corpus, tokenizers, limit)
+    _open_folder(folder, config, tokenizers, runtime, resumed=newest is not None)
 
     torch.manual_seed(config.seed)
-    model = Transformer(config.model, tokenizer.vocab_size).to(runtime.device)
-    say(f"model: {model.num_parameters():,} parameters, vocabulary {tokenizer.vocab_size}")
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    model = Transformer(config.model, *sizes).to(runtime.device)
+    vocabulary = f"vocabulary {sizes[0]}" if tokenizers.shared else f"vocabularies {sizes[0]} and {sizes[1]}"
+    say(f"model: {model.num_parameters():,} parameters, {vocabulary}")
     stream = BatchStream(training, config.training.max_tokens_per_batch, config.seed)
     say(f"{len(training)} pairs in {stream.batches_per_epoch} batches an epoch")
-    validate = _validator(held_out, model, tokenizer, config) if held_out else None
+    validate = _validator(held_out, model, tokenizers, config) if held_out else None
     trainer = Trainer(model, stream, config.training, runtime, folder, validate)
     if newest:
         load_into(model, newest[0])
@@ -123,16 +128,24 @@ def _read_split(source: Source, split: Literal["train", "validation"], config: C
     return corpus
 
 
-def _train_tokenizer(config: Config, corpus: Corpus) -> Tokenizer:
-    tokenizer = Tokenizer.train((text for pair in corpus.pairs for text in pair), config.tokenizer)
-    if tokenizer.note:
-        say(f"tokenizer: {tokenizer.note}")
+def _former_tokenizers(folder: ModelFolder, checkpoint: Path) -> TokenizerPair:
+    """Load the vocabularies of a run that goes on: they are never learnt anew."""
+    tokenizers = TokenizerPair.load(folder.path)
+    check_tokenizer(checkpoint, tokenizers.fingerprint)
+    return tokenizers
+
+
+def _train_tokenizers(config: Config, corpus: Corpus) -> TokenizerPair:
+    sources, targets = (source for source, _ in corpus.pairs), (target for _, target in corpus.pairs)
+    tokenizers = TokenizerPair.train(sources, targets, config.tokenizer, len(corpus.pairs))
+    for note in tokenizers.notes:
+        say(f"tokenizer: {note}")
     say(f"tokenizer: {config.tokenizer.algorithm}, normalisation {config.tokenizer.normalization}")
-    return tokenizer
+    return tokenizers
 
 
-def _tokenise(corpus: Corpus, tokenizer: Tokenizer, limit: int) -> TokenisedCorpus:
-    tokenised = tokenise(corpus, tokenizer, limit)
+def _tokenise(corpus: Corpus, tokenizers: TokenizerPair, limit: int) -> TokenisedCorpus:
+    tokenised = tokenise(corpus, tokenizers, limit)
     lost = len(corpus.pairs) - len(tokenised)
     if lost:
         say(f"train: {tokenised.report.lines()[0]}")
@@ -144,12 +157,14 @@ def _tokenise(corpus: Corpus, tokenizer: Tokenizer, limit: int) -> TokenisedCorp
     return tokenised
 
 
-def _open_folder(folder: ModelFolder, config: Config, tokenizer: Tokenizer, runtime: Runtime, resumed: bool) -> None:
+def _open_folder(
+    folder: ModelFolder, config: Config, tokenizers: TokenizerPair, runtime: Runtime, resumed: bool
+) -> None:
     """Write what a model folder holds besides weights; only now, when nothing of the input can fail any more."""
     if not resumed:
         folder.clear()
-    folder.path.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(folder.tokenizer)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        tokenizers.save(folder.path)
     folder.config.write_text(dump_config(config), encoding="utf-8")
     facts = {
         "tformer": version("tformer"),
@@ -159,19 +174,21 @@ def _open_folder(folder: ModelFolder, config: Config, tokenizer: Tokenizer, runt
         "precision": runtime.precision,
         "threads": runtime.threads,
         "seed": config.seed,
-        "tokenizer_sha256": tokenizer.fingerprint,
+        "tokenizer_sha256": tokenizers.fingerprint,
     }
     folder.environment.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
-def _validator(corpus: Corpus, model: Transformer, tokenizer: Tokenizer, config: Config) -> Callable[[], Validation]:
+def _validator(
+    corpus: Corpus, model: Transformer, tokenizers: TokenizerPair, config: Config
+) -> Callable[[], Validation]:
     """Make the measurement that training asks for: teacher-forced loss, and BLEU of greedily decoded text."""
     sources, references = (list(side) for side in zip(*corpus.pairs, strict=True))
-    tokenised = tokenise_to_measure(corpus, tokenizer, config)
+    tokenised = tokenise_to_measure(corpus, tokenizers, config)
     greedy = config.decoding.model_copy(update={"beam_size": 1})
 
     def validate() -> Validation:
-        translator = Translator([model], tokenizer, greedy, config.data.max_length)
+        translator = Translator([model], tokenizers, greedy, config.data.max_length)
         batches = fixed_batches(tokenised, config.training.max_tokens_per_batch)
         nll = corpus_nll(model, batches, translator.device)
         hypotheses = translator.translate(sources)

@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from tformer.data.tokenizer import TOKENIZER_FILES
 from tformer.errors import CheckpointError
 
 WEIGHTS = "model.safetensors"
 STATE = "trainer.pt"
+_TOKENIZER = "tokenizer_sha256"
 _CHECKPOINT = re.compile(r"step-(\d{8})")
 _HALF_WRITTEN = re.compile(r"\.(step-\d{8}|averaged|best|last)-\d+")
 
@@ -28,17 +30,20 @@ _HALF_WRITTEN = re.compile(r"\.(step-\d{8}|averaged|best|last)-\d+")
 class ModelFolder:
     """Everything of one model, in one folder that can be moved, copied and opened elsewhere.
 
-    config.yaml, tokenizer.model, metrics.jsonl, environment.json; checkpoints/step-00001000/ with weights and trainer
-    state; `last` and `best` point to one of these; `averaged/` holds the weights' mean once a run has ended.
+    config.yaml, tokenizer.model (or one for each language), metrics.jsonl, environment.json;
+    checkpoints/step-00001000/ with weights and trainer state; `last` and `best` point to one of these; `averaged/`
+    holds the weights' mean once a run has ended.
 
     Args:
         path: the folder; it need not exist yet.
+        tokenizer: fingerprint of the vocabularies that the weights are for, which is written into each file of
+            weights; None: not known yet.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tokenizer: str | None = None) -> None:
         self.path = path
+        self._metadata = None if tokenizer is None else {_TOKENIZER: tokenizer}
         self.config = path / "config.yaml"
-        self.tokenizer = path / "tokenizer.model"
         self.metrics = path / "metrics.jsonl"
         self.environment = path / "environment.json"
         self.checkpoints = path / "checkpoints"
@@ -52,8 +57,10 @@ class ModelFolder:
         """Remove a former run, and nothing else that may lie in the folder."""
         for name in ("best", "last"):
             _remove(self.path / name)
-        for part in (self.averaged, self.checkpoints, self.config, self.tokenizer, self.metrics, self.environment):
+        for part in (self.averaged, self.checkpoints, self.config, self.metrics, self.environment):
             _remove(part)
+        for name in TOKENIZER_FILES:
+            _remove(self.path / name)
 
     def steps(self) -> list[int]:
         """List the steps that have a checkpoint, in order."""
@@ -74,7 +81,7 @@ class ModelFolder:
         """
         try:
             with _appearing(self.checkpoint(step)) as folder:
-                save_file(weights_of(model), folder / WEIGHTS)
+                save_file(weights_of(model), folder / WEIGHTS, self._metadata)
                 torch.save(dict(state), folder / STATE)
         except (OSError, RuntimeError, SafetensorError) as error:  # each library has its own for a full disk
             raise CheckpointError(
@@ -107,7 +114,7 @@ class ModelFolder:
             for name, first in weights[0].items()
         }
         with _appearing(self.averaged) as folder:
-            save_file(mean, folder / WEIGHTS)
+            save_file(mean, folder / WEIGHTS, self._metadata)
 
     def forget_average(self) -> None:
         """Remove the mean."""
@@ -154,10 +161,23 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: there are none, or the file is damaged.
     """
-    try:
+    with _reading(folder / WEIGHTS):
         return load_file(folder / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{folder / WEIGHTS}: cannot be read ({error}); copy it anew, or train again") from None
+
+
+def check_tokenizer(folder: Path, fingerprint: str) -> None:
+    """See that the weights of one checkpoint, or of an average, are for these vocabularies.
+
+    Raises:
+        CheckpointError: they are for others, or cannot be read.
+    """
+    with _reading(folder / WEIGHTS), safe_open(folder / WEIGHTS, framework="pt") as file:
+        expected = (file.metadata() or {}).get(_TOKENIZER, fingerprint)  # weights from elsewhere may not say
+    if fingerprint != expected:
+        raise CheckpointError(
+            f"{folder / WEIGHTS}: expected the tokenizer it was trained with ({expected[:12]}…), got another beside it "
+            f"({fingerprint[:12]}…); put that one back, or train again"
+        )
 
 
 def load_into(model: nn.Module, folder: Path) -> None:
@@ -194,6 +214,14 @@ def load_state(folder: Path) -> dict[str, Any]:
             f"{folder / STATE}: cannot be read ({type(error).__name__}); remove {folder} to resume from the one before"
         ) from None
     return state
+
+
+@contextlib.contextmanager
+def _reading(weights: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{weights}: cannot be read ({error}); copy it anew, or train again") from None
 
 
 def _shape(shape: torch.Size | None) -> str:
