@@ -250,23 +250,23 @@ MUTANTS = [
     # text and settings
     Mutant(
         "lines cut wherever Python sees an end",
-        "data/corpus.py",
-        '_LINE_BREAKERS.sub(" ", line)',
-        "line",
+        "data/corpus/lines.py",
+        '_LINE_BREAKERS.sub(" ", text), valid',
+        "text, valid",
         "tests/unit/test_corpus.py tests/property/test_corpus_property.py",
     ),
     Mutant(
         "a blank source kept",
-        "data/corpus.py",
-        "row[0].strip() and row[1].strip()",
-        "row[1].strip()",
+        "data/corpus/reader.py",
+        "row[1].strip() and row[2].strip()",
+        "row[2].strip()",
         "tests/unit/test_corpus.py",
     ),
     Mutant(
         "unequal files shortened",
-        "data/corpus.py",
-        "if len(source_lines) != len(target_lines):",
-        "if False:",
+        "data/corpus/reader.py",
+        "zip_longest(source_lines, target_lines)",
+        "zip(source_lines, target_lines)",
         "tests/unit/test_corpus.py",
     ),
     Mutant(
