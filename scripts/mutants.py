@@ -136,7 +136,7 @@ MUTANTS = [
         MODEL_PROPERTIES,
     ),
     # batches and loss
-    Mutant("EOS forgotten", "data/store.py", "[*ids, EOS_ID]", "[*ids, PAD_ID]", "tests/unit/test_batching.py"),
+    Mutant("EOS forgotten", "data/store/ids.py", "[*ids, EOS_ID]", "[*ids, PAD_ID]", "tests/unit/test_batching.py"),
     Mutant(
         "target not shifted",
         "data/batching.py",
@@ -154,8 +154,8 @@ MUTANTS = [
     Mutant(
         "budget without padding",
         "data/batching.py",
-        "(position - starts[-1] + 1) * widest_with_this >",
-        "(position - starts[-1]) * widest_with_this >",
+        "np.arange(1, len(widest) + 1) * widest",
+        "np.arange(len(widest)) * widest",
         "tests/property/test_batching_property.py",
     ),
     Mutant(

@@ -5,6 +5,7 @@ import os
 # before torch is imported, and inherited by subprocesses: models this small are fastest on one thread
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -17,6 +18,15 @@ from tformer.model import Transformer
 settings.register_profile("tformer", max_examples=25, deadline=None)
 settings.register_profile("tformer-ci", settings.get_profile("tformer"), derandomize=True)
 settings.load_profile("tformer-ci" if os.environ.get("CI") == "true" else "tformer")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_its_own(tmp_path_factory):
+    """Keeps the tests out of the user's cache, and the programs that they start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TFORMER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
 
 # The fixtures below are functions, made once: what they return is the test's own, and hypothesis may call them again.
 
@@ -59,10 +69,18 @@ def tiny_model(tiny_config, perturb):
 
 @pytest.fixture(scope="session")
 def tokenised():
-    """A corpus of ids, as if they had come from a tokenizer; EOS is added, as there."""
+    """A corpus of ids, as if they had come from a tokenizer; EOS is added, as there. Sources take turns."""
 
-    def make(src, tgt):
-        lines = list(range(1, len(src) + 1))
-        return TokenisedCorpus(Sentences.pack(src), Sentences.pack(tgt), lines, CorpusReport("ids", len(src)))
+    def make(src, tgt, weights=(1.0,)):
+        sources = len(weights)
+        return TokenisedCorpus(
+            Sentences.pack(src),
+            Sentences.pack(tgt),
+            lines=np.arange(1, len(src) + 1),
+            reports=tuple(CorpusReport(f"ids {number}", len(src[number::sources])) for number in range(sources)),
+            source_of=np.arange(len(src), dtype=np.int16) % sources,
+            weights=weights,
+            rows=np.arange(len(src)),
+        )
 
     return make

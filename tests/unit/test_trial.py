@@ -6,8 +6,6 @@ import torch
 
 from tformer.config import ModelConfig, TrainingConfig
 from tformer.data.batching import collate
-from tformer.data.corpus import CorpusReport
-from tformer.data.store import Sentences, TokenisedCorpus
 from tformer.model import Transformer
 from tformer.runtime import Runtime
 from tformer.training.trial import Trial, activation_bytes, try_training
@@ -25,10 +23,10 @@ def model():
 
 
 @pytest.fixture
-def corpus():
+def corpus(tokenised):
     """Forty pairs of nine pieces and EOS."""
     rows = np.random.default_rng(1).integers(4, VOCABULARY, (40, 9)).tolist()
-    return TokenisedCorpus(Sentences.pack(rows), Sentences.pack(rows), list(range(1, 41)), CorpusReport("made", 40))
+    return tokenised(rows, rows)
 
 
 def test_a_trial_measures_steps_of_the_real_model(model, corpus):
@@ -41,14 +39,10 @@ def test_a_trial_measures_steps_of_the_real_model(model, corpus):
     assert any(not torch.equal(was, now) for was, now in zip(before, model.parameters(), strict=True))
 
 
-def test_pairs_that_training_leaves_out_are_not_tried(model, corpus):
+def test_pairs_that_training_leaves_out_are_not_tried(model, tokenised):
     long = [list(range(4, 54))] * 40
-    mixed = TokenisedCorpus(
-        Sentences.pack([*long, *([5, 6, 7] for _ in range(40))]),
-        Sentences.pack([*long, *([5, 6, 7] for _ in range(40))]),
-        list(range(1, 81)),
-        CorpusReport("made", 80),
-    )
+    rows = [*long, *([5, 6, 7] for _ in range(40))]
+    mixed = tokenised(rows, rows)
     trial = try_training(model, mixed, np.arange(40, 80), TrainingConfig(max_tokens_per_batch=40), RUNTIME)
     assert trial.tokens == 40  # ten sentences of four
 

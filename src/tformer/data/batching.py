@@ -3,7 +3,7 @@
 A batch carries facts about padding only; causality is the decoder's own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tformer.data.store import IntArray, TokenisedCorpus
+from tformer.errors import DataError
 from tformer.vocabulary import BOS_ID, PAD_ID
 
 
@@ -96,39 +97,55 @@ def plan_batches(src_lengths: IntArray, tgt_lengths: IntArray, max_tokens_per_ba
     """
     up_and_down = np.where(tgt_lengths % 2 == 0, src_lengths, -src_lengths)
     order = np.lexsort((up_and_down, tgt_lengths))
-    widths = np.stack((src_lengths, tgt_lengths))[:, order].T.tolist()
-    starts, widest = [0], 0
-    for position, width in enumerate(widths):
-        widest_with_this = max(widest, *width)
-        if (position - starts[-1] + 1) * widest_with_this > max_tokens_per_batch and position > starts[-1]:
-            starts.append(position)
-            widest_with_this = max(width)
-        widest = widest_with_this
-    return np.split(order, starts[1:])
+    widths = np.maximum(src_lengths, tgt_lengths)[order]
+    starts, start = [0], 0
+    while start < len(widths):
+        # no more rows than these can follow, since a batch is at least as wide as its first pair
+        widest = np.maximum.accumulate(widths[start : start + max_tokens_per_batch // widths[start] + 1])
+        padded = np.arange(1, len(widest) + 1) * widest
+        start += max(1, int(np.searchsorted(padded, max_tokens_per_batch, side="right")))
+        starts.append(start)
+    return np.split(order, starts[1:-1])
 
 
 class BatchStream:
     """Batches for training, epoch after epoch, in an order that can be saved and taken up again.
 
+    A source of weight 2.5 shows each of its pairs twice an epoch, and half of them, other ones each time, once more.
+
     Args:
         corpus: tokenised pairs.
         max_tokens_per_batch: see `plan_batches`.
         seed: with the epoch's number, all that decides the order.
+        resample: gives the same pairs, cut anew for the epoch of this number; None: they stay as they are.
 
     Attributes:
+        corpus: the pairs as they are in the epoch that is under way.
         epoch: the epoch that is under way, counted from 0.
         taken: batches of that epoch that have been used.
+
+    Raises:
+        DataError: the weights are so small that an epoch shows no pair.
     """
 
-    def __init__(self, corpus: TokenisedCorpus, max_tokens_per_batch: int, seed: int) -> None:
+    def __init__(
+        self,
+        corpus: TokenisedCorpus,
+        max_tokens_per_batch: int,
+        seed: int,
+        resample: Callable[[int], TokenisedCorpus] | None = None,
+    ) -> None:
         self.corpus = corpus
         self.max_tokens_per_batch = max_tokens_per_batch
         self.seed = seed
+        self.resample = resample
         self.seek(0, 0)
 
     def seek(self, epoch: int, taken: int) -> None:
         """Go to a place in the order."""
         self.epoch, self.taken = epoch, taken
+        if self.resample is not None:
+            self.corpus = self.resample(epoch)
         self._plan = self._plan_epoch()
 
     def __iter__(self) -> Iterator[Batch]:
@@ -149,11 +166,29 @@ class BatchStream:
     def _plan_epoch(self) -> list[IntArray]:
         """Shuffle pairs of equal lengths, cut, then shuffle the batches."""
         random = np.random.Generator(np.random.Philox(key=[self.seed, self.epoch]))
-        shuffled = random.permutation(len(self.corpus))
+        shown = self._shown(random)
+        shuffled = shown[random.permutation(len(shown))]
         batches = plan_batches(
             self.corpus.src.lengths[shuffled], self.corpus.tgt.lengths[shuffled], self.max_tokens_per_batch
         )
         return [shuffled[batches[index]] for index in random.permutation(len(batches))]
+
+    def _shown(self, random: np.random.Generator) -> IntArray:
+        """Give the pairs of an epoch in the corpus's order, each as often as its source's weight says."""
+        times = np.empty(len(self.corpus), dtype=np.int64)
+        for number, weight in enumerate(self.corpus.weights):
+            pairs = np.flatnonzero(self.corpus.source_of == number)
+            times[pairs] = whole = int(weight)
+            more = round((weight - whole) * len(pairs))
+            if more:
+                times[random.choice(pairs, more, replace=False)] += 1
+        shown = np.repeat(np.arange(len(times)), times)
+        if not len(shown):
+            raise DataError(
+                f"an epoch of {len(times)} pairs with the weights {', '.join(map(str, self.corpus.weights))} shows "
+                "none of them; raise the weight of a source of data.train"
+            )
+        return shown
 
 
 def fixed_batches(corpus: TokenisedCorpus, max_tokens_per_batch: int) -> Iterator[Batch]:

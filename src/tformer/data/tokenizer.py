@@ -15,6 +15,7 @@ import hashlib
 import io
 import os
 import re
+import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -117,6 +118,29 @@ class Tokenizer:
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """`encode` for many lines at once."""
         ids: list[list[int]] = self._processor.encode([_guard(text, self._joins_accents) for text in texts])
+        return ids
+
+    def sample_batch(self, texts: list[str], rate: float, seed: int) -> list[list[int]]:
+        """Other ids of the same lines: words are cut at random, in a way that these arguments alone decide.
+
+        Args:
+            texts: as for `encode_batch`.
+            rate: bpe: share of merges left out (BPE-dropout); unigram: how much likelier cuts are preferred (α).
+            seed: from 0 to 2^32 - 2.
+        """
+        import sentencepiece
+
+        lines = [_guard(text, self._joins_accents) for text in texts]
+        ids: list[list[int]] = []
+
+        def sample() -> None:
+            sentencepiece.set_random_generator_seed(seed)
+            ids.extend(self._processor.encode(lines, enable_sampling=True, nbest_size=-1, alpha=rate, num_threads=1))
+
+        # SentencePiece's generator is one for each thread, and takes the seed when the thread first uses it
+        thread = threading.Thread(target=sample)
+        thread.start()
+        thread.join()
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
