@@ -152,6 +152,7 @@ def activation_bytes(model: Transformer, batch: Batch, label_smoothing: float, r
     """
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     storages: dict[int, int] = {}
+    logits: Tensor
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
