@@ -234,6 +234,27 @@ MUTANTS = [
         "tests/unit/test_search.py tests/property/test_search_property.py",
     ),
     Mutant(
+        "a run of pieces barred one step too late",
+        "decoding/search.py",
+        "if length < ngram:",
+        "if length <= ngram:",
+        "tests/unit/test_search.py tests/property/test_search_property.py",
+    ),
+    Mutant(
+        "sentences packed beyond the limit",
+        "decoding/segments.py",
+        "room -= size",
+        "pass",
+        "tests/unit/test_segments.py",
+    ),
+    Mutant(
+        "the parts of a line aligned as if each began it",
+        "decoding/translator.py",
+        "start + place for",
+        "place for",
+        "tests/unit/test_translator.py",
+    ),
+    Mutant(
         "translations in the order of their lengths",
         "decoding/translator.py",
         "results[index] = ",

@@ -101,11 +101,14 @@ def train(
 
 @app.command()
 def translate(
-    text: Annotated[Optional[list[str]], typer.Argument(help="Lines to translate. Default: standard input.")] = None,  # noqa: UP045
+    text: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="Lines to translate. Default, or -: standard input."),
+    ] = None,
     model: Models = None,
     input_file: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--input", metavar="FILE", help="A text file, one sentence a line; - is standard input."),
+        typer.Option("--input", metavar="FILE", help="A text file (.gz .bz2 .xz .zst as well); - is standard input."),
     ] = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
@@ -113,6 +116,14 @@ def translate(
     ] = None,
     beam: Beam = None,
     length_penalty: Alpha = None,
+    max_length: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, metavar="N", help="Longest translation in pieces; a word list wants few."),
+    ] = None,
+    no_repeat_ngram: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, metavar="N", help="No run of N pieces comes twice in a translation: against babble."),
+    ] = None,
     n_best: Annotated[int, typer.Option(min=1, metavar="N", help="Translations of each line, with scores.")] = 1,
     batch_size: Annotated[
         Optional[int],  # noqa: UP045
@@ -124,12 +135,15 @@ def translate(
 ) -> None:
     """Translate text: one line in, one line out.
 
-    With --n-best N above 1, N lines come for each: line number, score and translation, with tabs between.
+    With --n-best N above 1, N lines come for each: line number, score and translation, with tabs between. A line longer
+    than the model reads is split at the ends of its sentences, else between words, and its translations are joined.
     """
     from tformer import runs
 
+    search = {"beam_size": beam, "length_penalty": length_penalty}
+    search |= {"max_length": max_length, "no_repeat_ngram": no_repeat_ngram}
     found = runs.translate(
-        text or [], model or [], input_file, device, n_best, batch_size, beam_size=beam, length_penalty=length_penalty
+        text or [], model or [], input_file, output, device, n_best, batch_size, align=as_json, **search
     )
     with output.open("w", encoding="utf-8", newline="\n") if output else _standard_output() as out:
         for number, line, translations in found:
@@ -154,11 +168,14 @@ def _rows(number: int, line: str, translations: "list[Translation]", n_best: int
                 "score": each.score,
                 "log_prob": each.log_prob,
                 "tokens": each.tokens,
+                "alignment": each.alignment or [],
                 "finished": each.finished,
             }
             for each in translations
         ]
-        return [json.dumps({"line": number, "source": line, "translations": fields}, ensure_ascii=False)]
+        best = translations[0]
+        entry = {"line": number, "source": line, "source_tokens": best.source_tokens, "parts": best.parts}
+        return [json.dumps({**entry, "translations": fields}, ensure_ascii=False)]
     if n_best == 1:
         return [translations[0].text]
     return [f"{number}\t{each.score:.4f}\t{each.text}" for each in translations]

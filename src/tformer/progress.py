@@ -1,11 +1,13 @@
 """What a person sees while something runs, on stderr: one tqdm line on a terminal, plain lines in a file."""
 
+import math
 import sys
 import time
 
 from tqdm import tqdm
 
 _PLAIN_LINES = 20  # progress lines of a whole run where there is no terminal
+_LONG_FILE = 3000  # lines: what is shorter is translated before one wonders
 
 
 def say(line: str = "") -> None:
@@ -58,6 +60,42 @@ class TrainingProgress:
 
     def _interval(self) -> int:
         return max(1, min(self._total_steps // _PLAIN_LINES, 1000))
+
+
+class LineProgress:
+    """Lines translated, and the time left; plain lines, where there is no terminal, for long files only.
+
+    Args:
+        total_lines: of the whole file; 0: not known, and nothing is shown.
+    """
+
+    def __init__(self, total_lines: int) -> None:
+        self._bar = tqdm(
+            total=total_lines,
+            unit="line",
+            file=sys.stderr,
+            dynamic_ncols=True,
+            disable=not (total_lines and sys.stderr.isatty()),
+            bar_format="line {n_fmt}/{total_fmt} |{bar:10}| {remaining} left",
+        )
+        self._total_lines = total_lines
+        self._started = time.monotonic()
+        self._interval = max(_LONG_FILE, total_lines // _PLAIN_LINES)
+        self._due = self._interval if total_lines else math.inf
+
+    def update(self, line: int) -> None:
+        """Show the number of the newest line."""
+        if not self._bar.disable:
+            self._bar.update(line - self._bar.n)
+        elif line >= self._due:
+            seconds = time.monotonic() - self._started
+            left = seconds / line * (self._total_lines - line)
+            say(f"line {line}/{self._total_lines} · {line / seconds:,.1f} lines/s · {_clock(left)} left")
+            self._due = line + self._interval
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        self._bar.close()
 
 
 def _clock(seconds: float) -> str:

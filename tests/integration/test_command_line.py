@@ -18,6 +18,8 @@ OPTIONS = {
         "--output",
         "--beam",
         "--length-penalty",
+        "--max-length",
+        "--no-repeat-ngram",
         "--n-best",
         "--batch-size",
         "--json",
@@ -41,6 +43,7 @@ OPTIONS = {
         "--device",
         "--debug",
     },
+    "init": {"--source-lang", "--target-lang", "--minutes", "--output", "--overwrite", "--debug"},
 }
 CONTROL_CODES = re.compile("[\0-\x09\x0b-\x1f\x7f]")
 

@@ -1,6 +1,10 @@
 """Lines in, lines out: from arguments, files and pipes, in order, and the same ones whatever stands beside them."""
 
+import bz2
+import gzip
+import io
 import json
+import lzma
 import os
 import random
 import re
@@ -9,9 +13,17 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
+from pathlib import Path
 
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
+
+from tformer import runs
+from tformer.data.tokenizer import Tokenizer
+from tformer.runs import translating
+from tformer.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 
 @pytest.fixture
@@ -77,6 +89,81 @@ def test_an_output_file_holds_what_stdout_would(translate, tmp_path):
     assert path.read_bytes() == f"{TRANSLATION}\n\n".encode()
 
 
+@pytest.mark.parametrize("arguments", [["-"], ["--input", "-"], []])
+def test_a_dash_is_standard_input(shell, trained, arguments):
+    result = shell("translate", "--model", trained, *arguments, stdin=f"{SENTENCE}\n")
+    assert (result.code, result.out) == (0, f"{TRANSLATION}\n")
+
+
+@pytest.mark.parametrize("name", ["in.txt.gz", "in.txt.bz2", "in.txt.xz"])
+def test_a_compressed_file_by_its_name_or_without_its_suffix(translate, tmp_path, name):
+    compress = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[Path(name).suffix]
+    (tmp_path / name).write_bytes(compress(f"{SENTENCE}\n".encode()))
+    for path in (tmp_path / name, tmp_path / "in.txt"):
+        assert texts(translate("--input", path)) == [TRANSLATION]
+
+
+def test_a_pipe_with_a_name(translate, tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=lambda: path.write_text(f"{SENTENCE}\n\n{SENTENCE}", encoding="utf-8"))
+    writer.start()
+    found = texts(translate("--input", path))
+    writer.join()
+    assert found == [TRANSLATION, "", TRANSLATION]
+
+
+def test_a_file_is_read_as_it_is_translated(translate, tmp_path, monkeypatch):
+    monkeypatch.setattr(translating, "_LINES_AT_ONCE", 2)
+    path, output = write_lines(tmp_path / "in.txt", [SENTENCE] * 5), tmp_path / "out.txt"
+    encode, seen = Tokenizer.encode_batch, []
+
+    def watched(self, lines):
+        seen.append((len(lines), output.read_text(encoding="utf-8").count("\n")))
+        return encode(self, lines)
+
+    monkeypatch.setattr(Tokenizer, "encode_batch", watched)
+    assert translate("--input", path, "--output", output).code == 0
+    assert seen == [(2, 0), (2, 2), (1, 4)]  # lines at once, and those written before
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_what_stands_before_a_line_that_is_not_utf8_is_translated(trained, tmp_path, as_file):
+    path = tmp_path / "in.txt"
+    path.write_bytes(f"{SENTENCE}\n\n".encode() + b"caf\xe9\n" + f"{SENTENCE}\n".encode())
+    command = [sys.executable, "-m", "tformer", "translate", "--model", trained]
+    with path.open("rb") as stdin:
+        options = ["--input", path] if as_file else []
+        done = subprocess.run([*command, *options], stdin=stdin, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout.decode()) == (1, f"{TRANSLATION}\n\n")
+    model, message = done.stderr.decode().splitlines()
+    assert model.startswith("model: ")
+    name = str(path) if as_file else "standard input"
+    assert message.startswith(f"tformer: {name}, line 3: expected UTF-8, got byte 0xE9 at position 4")
+
+
+@pytest.mark.parametrize("by", ["name", "link", "standard input"])
+def test_the_input_is_not_written_over(trained, tmp_path, by):
+    path = write_lines(tmp_path / "in.txt", [SENTENCE])
+    (tmp_path / "link.txt").symlink_to(path)
+    output = tmp_path / ("link.txt" if by == "link" else "in.txt")
+    options = [] if by == "standard input" else ["--input", path]
+    command = [sys.executable, "-m", "tformer", "translate", "--model", trained, *options, "--output", output]
+    with path.open("rb") as stdin:
+        done = subprocess.run(command, stdin=stdin, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, b"")
+    expected = f"tformer: --output {output} is the input itself; give another file, and move it there afterwards\n"
+    assert done.stderr.decode() == expected
+    assert path.read_text(encoding="utf-8") == f"{SENTENCE}\n"
+
+
+def test_an_output_that_is_there_is_replaced_and_may_be_no_file(translate, tmp_path):
+    path, output = write_lines(tmp_path / "in.txt", [SENTENCE]), write_lines(tmp_path / "out.txt", ["old"] * 9)
+    assert translate("--input", path, "--output", output).code == 0
+    assert output.read_text(encoding="utf-8") == f"{TRANSLATION}\n"
+    assert translate("--input", os.devnull, "--output", os.devnull).code == 0
+
+
 def test_an_empty_input_has_an_empty_output(translate, tmp_path):
     result = translate("--input", write_lines(tmp_path / "in.txt", []))
     assert (result.code, result.out) == (0, "")
@@ -116,13 +203,39 @@ def test_an_interrupt_needs_no_traceback(opened):
 
 
 def test_each_line_has_its_line(translate, tmp_path):
-    odd = ["", " \t ", "\u3000", "a\u2028b", "a\x85b", "a\x0bb\x0cc", "a\x1cb", "a\x00b", "😀", ".", "word " * 60]
+    odd = [
+        "",
+        " \t ",
+        "\u3000\xa0",
+        "a\u2028b\u2029c",
+        "a\x85b",
+        "a\x0bb\x0cc",
+        "a\x1cb\x1dc\x1ed",
+        "a\x00b",
+        "😀",
+        ".",
+    ]
+    odd += ["word " * 60, "A </s> B", "Use <pad> or <unk> here.", "<s>", "\u2581", "a \u2581 b"]
     lines = [line for strange in odd for line in (strange, SENTENCE)]
     result = translate("--input", write_lines(tmp_path / "in.txt", lines))
     found = texts(result)
     assert len(found) == len(lines)
     assert found[1::2] == [TRANSLATION] * len(odd)
     assert found[0:6:2] == ["", "", ""]
+    assert not any(re.search("</?s>|<pad>|<unk>", line) for line in found[1::2])
+
+
+@pytest.mark.parametrize("arguments", [[""], ["   "], ["\n"], ["\u3000"]])
+def test_a_blank_argument_is_a_blank_line(translate, arguments):
+    result = translate(*arguments)
+    assert (result.code, result.out) == (0, "\n")
+    assert len(result.err.splitlines()) == 1
+
+
+def test_white_space_is_folded(translate, tmp_path):
+    words = SENTENCE.split()
+    lines = [f"  {SENTENCE}  ", "   ".join(words), "\xa0".join(words), "\t".join(words), SENTENCE + "\u3000"]
+    assert texts(translate("--input", write_lines(tmp_path / "in.txt", lines))) == [TRANSLATION] * len(lines)
 
 
 def test_line_breaks_in_an_argument_do_not_break_its_line(translate):
@@ -201,12 +314,57 @@ def test_the_best_of_several_is_the_best_alone(translate):
 
 def test_json_tells_all(translate):
     entry = json.loads(translate("--json", "--n-best", 2, "--length-penalty", 1, SENTENCE).out)
-    assert entry.keys() == {"line", "source", "translations"}
-    assert (entry["line"], entry["source"]) == (1, SENTENCE)
+    assert entry.keys() == {"line", "source", "source_tokens", "parts", "translations"}
+    assert (entry["line"], entry["source"], entry["parts"]) == (1, SENTENCE, 1)
+    assert "".join(entry["source_tokens"]).replace("▁", " ").strip() == SENTENCE
     for each in entry["translations"]:
-        assert each.keys() == {"text", "score", "log_prob", "tokens", "finished"}
+        assert each.keys() == {"text", "score", "log_prob", "tokens", "alignment", "finished"}
+        assert len(each["alignment"]) == len(each["tokens"])
+        assert 0 <= min(each["alignment"]) <= max(each["alignment"]) < len(entry["source_tokens"])
         assert each["score"] == pytest.approx(each["log_prob"] / ((5 + len(each["tokens"]) + 1) / 6))
         assert "".join(each["tokens"]).replace("▁", " ").strip() == each["text"]
+
+
+def test_log_probabilities_can_be_recomputed(translate, trained):
+    opened = runs.load(trained, device="cpu")
+    [model], tokenizer = opened.models, Tokenizer.load(trained / "tokenizer.model")
+    ids = {tokenizer.pieces([index])[0]: index for index in range(tokenizer.vocab_size)}
+    for line in texts(translate("--json", "--n-best", 4, SENTENCE, "The cook sees the lamp.")):
+        entry = json.loads(line)
+        src = torch.tensor([[*(ids[token] for token in entry["source_tokens"]), EOS_ID]])
+        for each in entry["translations"]:
+            tgt_out = [ids[token] for token in each["tokens"]] + [EOS_ID] * each["finished"]
+            with torch.no_grad():
+                log_probs = model(src, torch.tensor([[BOS_ID, *tgt_out[:-1]]]), src != PAD_ID)[0].log_softmax(-1)
+            assert each["log_prob"] == pytest.approx(float(log_probs[range(len(tgt_out)), tgt_out].sum()), abs=1e-4)
+
+
+def test_the_pieces_of_a_blank_line_are_none(translate):
+    entry = json.loads(translate("--json", "").out)
+    assert (entry["source_tokens"], entry["parts"], entry["translations"][0]["alignment"]) == ([], 1, [])
+
+
+def test_nothing_is_said_twice_where_that_is_asked_for(translate, harbour):
+    def most(*options):
+        entries = map(json.loads, texts(translate("--json", "--input", harbour / "test.en", *options)))
+        return max(max(Counter(entry["translations"][0]["tokens"]).values()) for entry in entries)
+
+    assert most() > 1
+    assert most("--no-repeat-ngram", 1) == 1
+
+
+def test_an_output_has_its_longest_and_ends_at_its_end(translate):
+    lines = [SENTENCE, "lamp", "The cook sees the lamp."]
+    short = [json.loads(line) for line in texts(translate("--json", "--n-best", 4, "--max-length", 3, *lines))]
+    assert len(short) == len(lines)
+    for entry in short:
+        finished = [each["finished"] for each in entry["translations"]]
+        assert finished == sorted(finished, reverse=True)
+        assert all(len(each["tokens"]) <= 3 for each in entry["translations"])
+        assert not any(mark in each["text"] for each in entry["translations"] for mark in ("</s>", "<pad>", "<s>"))
+    assert not all(each["finished"] for each in short[0]["translations"])
+    result = translate("--max-length", 200, *lines)
+    assert texts(result)[0] == TRANSLATION
 
 
 def test_the_search_is_as_it_is_asked_for(translate):
@@ -341,3 +499,30 @@ def test_translating_needs_no_corpus_library(trained):
     command = [sys.executable, "-c", code, "translate", "--model", trained, SENTENCE]
     done = subprocess.run(command, capture_output=True, timeout=60)
     assert (done.returncode, done.stdout.decode()) == (0, f"{TRANSLATION}\n")
+
+
+# ---- What is seen meanwhile ----
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("to_terminal", "shown"), [(False, True), (True, False)])
+def test_a_terminal_shows_how_far_a_file_is_unless_the_results_do(trained, tmp_path, monkeypatch, to_terminal, shown):
+    path = write_lines(tmp_path / "in.txt", [SENTENCE] * 3)
+    screen, out = Terminal(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdout", screen if to_terminal else out)
+    found = runs.translate([], [trained], str(path), None, "cpu", 1, None, align=False)
+    assert [best.text for _, _, [best] in found] == [TRANSLATION] * 3
+    screen.flush()
+    assert (b"line 3/3 |" in screen.buffer.getvalue()) == shown
+
+
+def test_no_progress_is_shown_beside_a_pipe_or_in_a_file(translate, tmp_path):
+    result = translate("--input", write_lines(tmp_path / "in.txt", [SENTENCE] * 30))
+    assert len(result.err.splitlines()) == 1  # which model

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tformer import progress
-from tformer.progress import TrainingProgress, say
+from tformer.progress import LineProgress, TrainingProgress, say
 
 
 class Terminal(io.StringIO):
@@ -102,3 +102,49 @@ def test_a_terminal_has_one_line_and_what_is_said_stands_above_it(monkeypatch):
     assert "step 3/3 |" in text
     assert "00:00 left · loss 6.250 · 1,000 tokens/s · learning rate 1.00e-03" in text
     assert text.count("\n") == 2  # after what was said, and at the end
+
+
+# ---- Translating a file ----
+
+
+def test_the_lines_of_a_long_file_have_their_speed_and_the_time_left(capsys, clock):
+    shown = LineProgress(100_000)
+    for line in range(1000, 100_001, 1000):
+        clock.now += 10
+        shown.update(line)
+    shown.close()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 20
+    assert lines[0] == "line 5000/100000 · 100.0 lines/s · 15:50 left"
+    assert lines[-1] == "line 100000/100000 · 100.0 lines/s · 00:00 left"
+
+
+@pytest.mark.parametrize("total", [0, 2999])
+def test_a_short_file_or_what_has_no_known_length_is_translated_in_silence(capsys, clock, total):
+    shown = LineProgress(total)
+    clock.now += 10
+    shown.update(1000)
+    shown.update(2999)
+    shown.close()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_shows_the_line_that_a_file_is_at(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    shown = LineProgress(3)
+    shown.update(2)
+    shown.update(3)
+    shown.close()
+    text = terminal.getvalue()
+    assert "line 3/3 |" in text
+    assert text.count("\n") == 1
+
+
+def test_a_terminal_shows_nothing_where_the_length_is_not_known(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    shown = LineProgress(0)
+    shown.update(5000)
+    shown.close()
+    assert terminal.getvalue() == ""
