@@ -96,10 +96,23 @@ def guess_language(lines: Iterable[str]) -> str | None:
 
 def contradicts(code: str, lines: Iterable[str]) -> str | None:
     """The language that a text is clearly in although it is said to be in `code`; None where they may agree."""
-    if code not in _guessable():
+    if not is_testable(code):
         return None
     guess = guess_language(lines)
     return None if guess is None or guess == code or any({guess, code} <= group for group in _ALIKE) else guess
+
+
+def is_testable(code: str) -> bool:
+    """Whether texts in this language can be told from those in others."""
+    return code in _guessable()
+
+
+def likelier(text: str, code: str, other: str) -> str:
+    """Which of two testable languages a sentence is rather in; the first where nothing tells."""
+    import py3langid
+
+    scores = dict(py3langid.rank(text))
+    return max(code, other, key=scores.__getitem__)
 
 
 @cache
