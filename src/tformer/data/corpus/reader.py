@@ -65,10 +65,11 @@ class CorpusReader:
             else:
                 ledger.kept += 1
                 yield row
-        if not self.report.pairs_read:
+        report = ledger.report(self._format.name, self._format.unit)
+        if not report.pairs_read:
             raise _empty(self._format.where)
         if not ledger.kept:
-            raise DataError(f"nothing is left to use of {self.report.lines()[0]}")
+            raise DataError(f"nothing is left to use of {report.lines()[0]}")
 
     @property
     def report(self) -> CorpusReport:

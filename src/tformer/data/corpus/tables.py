@@ -40,7 +40,11 @@ class TabbedLines:
     def rows(self, ledger: Ledger) -> Iterator[tuple[int, str, str]]:
         """The two columns of each line."""
         lines = _numbered_lines(self._path, self._on_invalid, ledger)
-        source, target = (int(field) - 1 for field in self._fields) if self._numbered else self._header(lines)
+        if isinstance(self._fields[0], str):
+            fields = self._header(*next(lines, (1, "\t".join(map(str, self._fields)))))  # an empty file lacks no column
+        else:
+            fields = [int(field) - 1 for field in self._fields]
+        source, target = fields
         needed = max(source, target) + 1
         for number, line in lines:
             columns = line.split("\t")
@@ -51,23 +55,16 @@ class TabbedLines:
                 ledger.note("columns after the second ignored", number)
             yield number, columns[source], columns[target]
 
-    @property
-    def _numbered(self) -> bool:
-        return isinstance(self._fields[0], int)
-
-    def _header(self, lines: Iterator[tuple[int, str]]) -> list[int]:
-        """Reads the first line, and finds the fields in it."""
-        number, line = next(lines, (1, ""))
+    def _header(self, number: int, line: str) -> list[int]:
+        """Finds the fields in the first line."""
         if number != 1:
             raise DataError(f"{self._path}, line 1: expected names of columns, got what is not UTF-8; mend that line")
         names = [name.strip() for name in line.split("\t")]
-        for field in self._fields:
+        for field in map(str, self._fields):
             if field not in names:
-                near = difflib.get_close_matches(str(field), names, n=1, cutoff=0.0)
-                advice = f"; did you mean {near[0]}?" if near and line else ""
-                raise ConfigError(
-                    f"{self._path}: expected a column {field} in line 1, which has {_listed(names)}{advice}"
-                )
+                near = difflib.get_close_matches(field, names, n=1, cutoff=0.4)
+                advice = f"; did you mean {near[0]}?" if near else "; set source_field and target_field to two of these"
+                raise ConfigError(f"{self._path}: expected a column {field}, line 1 has {_listed(names)}{advice}")
         return [names.index(str(field)) for field in self._fields]
 
 
@@ -95,6 +92,7 @@ class _Fields:
             [(name,), tuple(name.split("."))] if named else [(name,), ("translation", name)]
             for name, named in zip(self._names, chosen, strict=True)
         ]
+        self._chosen = {name for name in chosen if name}
         self._unmet = set(self._names)
         self._there: set[str] = set()
 
@@ -110,8 +108,8 @@ class _Fields:
         self.check(where, there)
         return [name for name in there if any(name in columns for columns in wanted)]
 
-    def tables(self, there: Sequence[str]) -> list[str]:
-        """Those of the columns that a text may stand in, whole: `translation` where it is inside that."""
+    def top_columns(self, there: Sequence[str]) -> list[str]:
+        """Those of the columns that a text may stand in or inside of."""
         wanted = {path[0] for paths in self._paths for path in paths}
         return [name for name in there if name in wanted]
 
@@ -133,10 +131,10 @@ class _Fields:
         missing = [name for name in self._names if name in self._unmet]
         found = sorted({*there, *self._there})
         if missing and found:
+            within = "" if self._chosen.issuperset(missing) else ", at the top or under translation"
             raise DataError(
-                f"{where}: expected the field{'s' if len(missing) > 1 else ''} {' and '.join(missing)}, at the top or, "
-                f"where a language is its name, under translation; found {_listed(found)}; set source_field and "
-                "target_field of this source to the fields' names"
+                f"{where}: expected the field{'s' if len(missing) > 1 else ''} {' and '.join(missing)}{within}; found "
+                f"{_listed(found)}; set this source's source_field and target_field to the fields' names"
             )
 
     def _value(self, record: object, paths: list[tuple[str, ...]]) -> object:
@@ -266,8 +264,10 @@ class HubTable:
         fields = _Fields(self._source, self._config)
         table = self._load()
         there: list[str] = list(table.column_names or ())  # unknown at first for some that arrive as they are read
-        if wanted := fields.tables(there):
+        if wanted := fields.top_columns(there):
             table = table.select_columns(wanted)
+        elif there:
+            fields.check(self.where, there)
         for number, record in enumerate(self._records(table), start=1):
             pair = fields.pair(record)
             if pair is None:

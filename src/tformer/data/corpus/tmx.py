@@ -97,7 +97,7 @@ class _Parser:
         try:
             self._parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
-            raise self._error(f"expected XML, got what is not well-formed ({expat.ErrorString(error.code)})") from error
+            raise self._error(f"expected well-formed XML, got: {expat.ErrorString(error.code)}") from error
         except (LookupError, ValueError) as error:  # of an encoding that Python does not know, or not for expat
             raise self._error(f"expected an encoding such as UTF-8, got another ({error})") from error
         return self._done
