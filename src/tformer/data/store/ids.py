@@ -162,7 +162,7 @@ def tokenise_text(
     name = f"ids-{facts}.arrow" if cached else None
     kept = find_kept(name) if name else None
     content = kept or write_mapped(lambda output: _write_ids(output, text, tokenizers, max_length), name)
-    [batch] = pyarrow.ipc.open_file(content)
+    batch = pyarrow.ipc.open_file(content).get_batch(0)
     src_ids, src_ends, tgt_ids, tgt_ends, rows = (column[0].values.to_numpy() for column in batch.columns)
     short = text.select(rows, f"longer than {max_length} pieces")
     return TokenisedCorpus(
