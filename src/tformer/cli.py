@@ -41,6 +41,14 @@ def _show_version(value: bool) -> None:
 
 
 Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
+ConfigFile = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--config", metavar="FILE", help="A config, or the name of a shipped one. Default: base.yaml."),
+]
+Settings = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as training.max_steps=100; repeatable."),
+]
 Models = Annotated[
     Optional[list[Path]],  # noqa: UP045 - typer reads it on Python 3.10
     typer.Option("--model", metavar="DIR", help="Model folder; several vote. Default: the newest in ./runs."),
@@ -71,14 +79,8 @@ def _tformer(
 
 @app.command()
 def train(
-    config: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="FILE", help="A config, or the name of a shipped one. Default: base.yaml."),
-    ] = None,
-    settings: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--set", metavar="KEY=VALUE", help="One setting, such as training.max_steps=100; repeatable."),
-    ] = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="DIR", help="The model folder. Default: runs/ and the config's name."),
@@ -97,6 +99,18 @@ def train(
         raise ConfigError("--resume and --overwrite were both given; give one of them")
     folder = runs.train(config, settings or [], output, resume, overwrite)
     typer.echo(folder.path)
+
+
+@app.command()
+def check(config: ConfigFile = None, settings: Settings = None, as_json: Json = False, debug: Debug = False) -> None:
+    """Say what is wrong with corpus and settings, and what training will take, before it does.
+
+    A few training steps are tried in memory; nothing is written. Warnings do not change the exit code.
+    """
+    from tformer import runs
+
+    found = runs.check(config, settings or [])
+    typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2) if as_json else "\n".join(found.lines()))
 
 
 @app.command()

@@ -12,6 +12,7 @@ from tformer.cli import app
 
 OPTIONS = {
     "train": {"--config", "--set", "--output", "--resume", "--overwrite", "--debug"},
+    "check": {"--config", "--set", "--json", "--debug"},
     "translate": {
         "--model",
         "--input",

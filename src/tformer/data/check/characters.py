@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tformer.data.check.finding import Finding, places, share
+from tformer.data.check.finding import Finding, called, places, share
 from tformer.data.check.survey import matching, named
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def look_at_characters(splits: "Splits") -> Iterator[Finding]:
         for kind, pattern, what in _looks(there):
             rows = np.flatnonzero(matching(sides[0], pattern) | matching(sides[1], pattern))
             if len(rows):
-                message = f"{share(len(rows), len(corpus))} {name} pairs hold {what}"
+                message = f"{share(len(rows), len(corpus))} {called(name)} pairs hold {what}"
                 severe = len(rows) > _MANY * len(corpus)
                 yield Finding(kind, "warning" if severe else "note", message, len(rows), name, places(corpus, rows))
 

@@ -53,6 +53,11 @@ def places(corpus: "TextCorpus", rows: npt.NDArray[np.int64]) -> tuple[str, ...]
     return tuple(corpus.place(int(row)) for row in rows[:_MAX_LISTED])
 
 
+def called(split: str) -> str:
+    """What a split's pairs are called in a sentence."""
+    return "training" if split == "train" else split
+
+
 def share(count: int, total: int) -> str:
     """A count beside what it is of, such as `30 of 170 (18 %)`."""
     percent = 100 * count / total

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tformer.data.check.finding import Finding, places, share
+from tformer.data.check.finding import Finding, called, places, share
 
 if TYPE_CHECKING:
     from tformer.data.splits import Splits
@@ -95,11 +95,13 @@ def _leaked(name: str, corpus: "TextCorpus", training: "TextCorpus") -> Iterator
     rows = np.flatnonzero(pairs | sources)
     if len(rows):
         alone = f"{sources.sum():,} share the source sentence alone"
-        what = f"{count:,} of {len(corpus):,} {name} pairs are in training too" + (
+        what = f"{count:,} of {len(corpus):,} {called(name)} pairs are in training too" + (
             f", {alone}" if sources.any() else ""
         )
         if not count:
-            what = f"{len(rows):,} of {len(corpus):,} {name} pairs have a source sentence that is in training too"
+            what = (
+                f"{len(rows):,} of {len(corpus):,} {called(name)} pairs have a source sentence that is in training too"
+            )
         yield Finding(
             "overlap",
             "warning" if len(rows) > _MANY * len(corpus) else "note",
@@ -126,8 +128,8 @@ def _entities(name: str, corpus: "TextCorpus", source: Any, target: Any) -> Iter
         yield Finding(
             "entities",
             "warning" if len(rows) > _MANY * len(corpus) else "note",
-            f"{share(len(rows), len(corpus))} {name} pairs hold HTML entities such as &amp; or &#39;, which are learnt "
-            "as they are; where plain signs are meant, unescape the files first (in Python: html.unescape)",
+            f"{share(len(rows), len(corpus))} {called(name)} pairs hold HTML entities such as &amp; or &#39;, which are "
+            "learnt as they are; where plain signs are meant, unescape the files first (in Python: html.unescape)",
             len(rows),
             name,
             places(corpus, rows),
@@ -152,8 +154,8 @@ def _copies(name: str, corpus: "TextCorpus", source: Any, target: Any) -> Iterat
         yield Finding(
             "copies",
             "warning" if len(rows) > _MANY * len(corpus) else "note",
-            f"{share(len(rows), len(corpus))} {name} pairs have a target that is their source, letter by letter: right "
-            "for names, but whole sentences were left untranslated, and teach the model to copy",
+            f"{share(len(rows), len(corpus))} {called(name)} pairs have a target that is their source, letter by letter: "
+            "right for names, but whole sentences were left untranslated, and teach the model to copy",
             len(rows),
             name,
             places(corpus, rows),

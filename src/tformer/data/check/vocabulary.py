@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tformer.config import TokenizerConfig
 from tformer.data.check.characters import count_characters
-from tformer.data.check.finding import Finding, places, share
+from tformer.data.check.finding import Finding, called, places, share
 from tformer.vocabulary import UNK_ID
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def look_for_unknown_characters(
     yield Finding(
         "unknown_characters",
         "note",
-        f"{share(len(concerned), len(corpus))} {name} pairs hold characters that the tokenizer {seen} saw in training "
-        f"({shown}{more}): they are {fate}, and hardly translated right",
+        f"{share(len(concerned), len(corpus))} {called(name)} pairs hold characters that the tokenizer {seen} saw in "
+        f"training ({shown}{more}): they are {fate}, and hardly translated right",
         len(concerned),
         name,
         places(corpus, concerned),
