@@ -3,10 +3,11 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from tformer.data.batching import BatchStream, collate, fixed_batches, plan_batches
+from tformer.errors import DataError
 from tformer.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 sentences = st.lists(st.integers(3, 20), max_size=9)
@@ -71,6 +72,23 @@ def test_an_epoch_holds_each_pair_once_within_the_budget(tokenised, pairs, budge
     assert sorted(index for batch in batches for index in batch.indices.tolist()) == list(range(len(pairs)))
     for batch in batches:
         assert max(batch.src.numel(), batch.tgt_in.numel()) <= budget or len(batch.indices) == 1
+
+
+@given(pairs, budgets, seeds, st.lists(st.floats(0.2, 3.5), min_size=1, max_size=3), st.integers(0, 5))
+def test_an_epoch_shows_each_source_as_often_as_its_weight_says(tokenised, pairs, budget, seed, weights, epoch):
+    corpus = tokenised([source for source, _ in pairs], [target for _, target in pairs], tuple(weights))
+    try:
+        stream = BatchStream(corpus, budget, seed)
+    except DataError:  # a pair or two, of small weights
+        reject()
+    stream.seek(epoch, 0)
+    batches = [next(stream).indices.numpy() for _ in range(stream.batches_per_epoch)]
+    assert stream.epoch == epoch
+    times = np.bincount(np.concatenate(batches), minlength=len(pairs))
+    for number, weight in enumerate(weights):
+        own = times[corpus.source_of == number]
+        assert own.sum() == int(weight) * len(own) + round((weight - int(weight)) * len(own))
+        assert set(own.tolist()) <= {int(weight), int(weight) + 1}
 
 
 @given(pairs, budgets)

@@ -102,6 +102,28 @@ def test_the_budget_bounds_each_side():
     assert [len(indices) for indices in plan_batches(lengths, np.ones(8, np.int64), 20)] == [4, 4]
 
 
+def plainly(src_lengths, tgt_lengths, budget):
+    """The same plan by a loop that anyone can check."""
+    pairs = range(len(src_lengths))
+    order = sorted(pairs, key=lambda n: (tgt_lengths[n], src_lengths[n] * (1 if tgt_lengths[n] % 2 == 0 else -1)))
+    batches = []
+    for pair in order:
+        batch = [*(batches[-1] if batches else []), pair]
+        fits = len(batch) * max(max(src_lengths[n], tgt_lengths[n]) for n in batch) <= budget
+        if batches and fits:
+            batches[-1] = batch
+        else:
+            batches.append([pair])
+    return batches
+
+
+@pytest.mark.parametrize("budget", [1, 7, 30, 100, 5000])
+@pytest.mark.parametrize("longest", [1, 4, 40])
+def test_the_plan_is_that_of_a_plain_loop(budget, longest):
+    src, tgt = np.random.default_rng(budget).integers(1, longest + 1, (2, 400))
+    assert [batch.tolist() for batch in plan_batches(src, tgt, budget)] == plainly(src.tolist(), tgt.tolist(), budget)
+
+
 def test_every_pair_once_an_epoch(forty):
     stream = BatchStream(forty, 24, seed=1)
     for epoch in range(3):
@@ -163,6 +185,97 @@ def test_a_place_at_an_epoch_s_end_or_beyond_is_the_start_of_the_next(forty, bey
     next_epoch.seek(1, 0)
     assert taken(stream, 2) == taken(next_epoch, 2)
     assert (stream.epoch, stream.taken) == (1, 2)
+
+
+# ---- Weights ----
+
+
+def shown(stream, epoch):
+    """How often each pair comes in an epoch."""
+    stream.seek(epoch, 0)
+    pairs = [pair for batch in taken(stream, stream.batches_per_epoch) for pair in batch]
+    assert stream.epoch == epoch
+    return np.bincount(pairs, minlength=len(stream.corpus))
+
+
+@pytest.mark.parametrize("weights", [(1.0, 2.5), (0.25, 3.0), (1.0, 0.999), (0.0001, 1.1)])
+def test_each_pair_comes_as_often_as_its_source_s_weight_says(tokenised, weights):
+    """Twenty pairs of each source, taking turns."""
+    stream = BatchStream(tokenised([[4]] * 40, [[5]] * 40, weights), 24, seed=1)
+    for epoch in range(3):
+        times = shown(stream, epoch)
+        for number, weight in enumerate(weights):
+            own = times[number::2]
+            assert set(own.tolist()) <= {int(weight), int(weight) + 1}
+            assert own.sum() == int(weight) * 20 + round((weight - int(weight)) * 20)
+
+
+def test_other_pairs_come_once_more_in_each_epoch(tokenised):
+    streams = [BatchStream(tokenised([[4]] * 40, [[5]] * 40, (0.5,)), 24, seed) for seed in (1, 1, 2)]
+    first, again, other = ([shown(stream, epoch).tolist() for epoch in range(3)] for stream in streams)
+    assert first == again
+    assert len({str(times) for times in (*first, *other)}) == 6
+    assert (np.sum([shown(streams[0], epoch) for epoch in range(40)], axis=0) > 5).all(), "none is left behind"
+
+
+def test_weights_of_one_leave_the_order_as_it_is_without_sources(tokenised, forty):
+    rows = [[4] * (n % 3 + 1) for n in range(40)], [[5] * (n % 2) for n in range(40)]
+    assert taken(BatchStream(tokenised(*rows, (1.0, 1.0, 1.0)), 24, 1), 30) == taken(BatchStream(forty, 24, 1), 30)
+
+
+def test_a_weighted_place_is_taken_up_exactly(tokenised):
+    corpus = tokenised([[4] * (n % 3) for n in range(40)], [[5]] * 40, (0.3, 1.7))
+    stream = BatchStream(corpus, 24, seed=1)
+    batches = taken(stream, 3 * stream.batches_per_epoch)
+    for number in range(stream.batches_per_epoch):
+        resumed = BatchStream(corpus, 24, seed=1)
+        resumed.seek(0, number)
+        assert taken(resumed, len(batches) - number) == batches[number:]
+
+
+def test_weights_that_show_nothing_are_an_error(tokenised):
+    with pytest.raises(DataError, match=r"an epoch of 4 pairs with the weights 0\.1, 0\.2 shows none of them"):
+        BatchStream(tokenised([[4]] * 4, [[5]] * 4, (0.1, 0.2)), 24, seed=1)
+
+
+# ---- Another cut each epoch ----
+
+
+@pytest.fixture
+def growing(tokenised):
+    """Makes a corpus whose sentences are longer by one in each epoch, and notes which epochs were asked for."""
+    asked = []
+
+    def make(epoch):
+        asked.append(epoch)
+        return tokenised([[4] * (n % 3 + epoch) for n in range(20)], [[5 + epoch]] * 20)
+
+    make.asked = asked
+    return make
+
+
+def test_each_epoch_has_its_own_cut_and_a_plan_that_fits_it(growing):
+    stream = BatchStream(growing(0), 24, seed=1, resample=growing)
+    for epoch in range(3):
+        batches = [next(stream)]  # which may begin the epoch
+        batches += [next(stream) for _ in range(stream.batches_per_epoch - 1)]
+        assert stream.epoch == epoch
+        assert sorted(n for batch in batches for n in batch.indices.tolist()) == list(range(20))
+        assert {token for batch in batches for token in batch.tgt_out.unique().tolist()} == {5 + epoch, 2}
+        assert max(batch.src.size(1) for batch in batches) == 2 + epoch + 1
+        assert all(batch.src.numel() <= 24 for batch in batches)
+    assert growing.asked == [0, 0, 1, 2], "once for the corpus itself, then once an epoch"
+
+
+def test_a_place_in_an_epoch_has_that_epoch_s_cut(growing):
+    stream, resumed = (BatchStream(growing(0), 24, seed=1, resample=growing) for _ in range(2))
+    while (stream.epoch, stream.taken) != (2, 3):
+        next(stream)
+    resumed.seek(2, 3)
+    for _ in range(12):
+        one, other = next(stream), next(resumed)
+        assert torch.equal(one.src, other.src)
+        assert torch.equal(one.tgt_out, other.tgt_out)
 
 
 # ---- From text ----
