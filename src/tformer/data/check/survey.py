@@ -128,8 +128,8 @@ def _entities(name: str, corpus: "TextCorpus", source: Any, target: Any) -> Iter
         yield Finding(
             "entities",
             "warning" if len(rows) > _MANY * len(corpus) else "note",
-            f"{share(len(rows), len(corpus))} {called(name)} pairs hold HTML entities such as &amp; or &#39;, which are "
-            "learnt as they are; where plain signs are meant, unescape the files first (in Python: html.unescape)",
+            f"{share(len(rows), len(corpus))} {called(name)} pairs hold HTML entities such as &amp; or &#39;, which "
+            "are learnt as they are; where plain signs are meant, unescape the files first (in Python: html.unescape)",
             len(rows),
             name,
             places(corpus, rows),
@@ -154,8 +154,8 @@ def _copies(name: str, corpus: "TextCorpus", source: Any, target: Any) -> Iterat
         yield Finding(
             "copies",
             "warning" if len(rows) > _MANY * len(corpus) else "note",
-            f"{share(len(rows), len(corpus))} {called(name)} pairs have a target that is their source, letter by letter: "
-            "right for names, but whole sentences were left untranslated, and teach the model to copy",
+            f"{share(len(rows), len(corpus))} {called(name)} pairs have a target that is their source, letter by "
+            "letter: right for names, but whole sentences were left untranslated, and teach the model to copy",
             len(rows),
             name,
             places(corpus, rows),
