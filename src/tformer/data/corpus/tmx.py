@@ -74,7 +74,7 @@ class _Parser:
         self._where = where
         self._done: list[tuple[int, dict[str, str]]] = []
         self._line = 0
-        self._depth = 0
+        self._begun = False
         self._texts: dict[str, str] = {}
         self._open: list[str] = []  # the languages that the variant at hand is the first to match
         self._segment: list[str] = []
@@ -103,9 +103,9 @@ class _Parser:
         return self._done
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth == 1 and name != "tmx":
+        if not self._begun and name != "tmx":
             raise self._error(f"expected the element tmx, got {name}")
+        self._begun = True
         if self._keeps:
             within_code = not self._keeps[-1]
             if name == "sub" and within_code:
@@ -123,7 +123,6 @@ class _Parser:
             self._segment, self._keeps = [], [bool(self._open)]
 
     def _end(self, name: str) -> None:
-        self._depth -= 1
         if self._keeps:
             closed = self._keeps.pop()
             if not self._keeps:
