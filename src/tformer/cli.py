@@ -243,6 +243,30 @@ def evaluate(
     typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2) if as_json else "\n".join(found.lines()))
 
 
+@app.command()
+def init(
+    source: Annotated[Path, typer.Argument(help="Source sentences, or pairs: TSV, JSON lines, Parquet or TMX.")],
+    target: Annotated[Optional[Path], typer.Argument(help="Their translations, where they are a file apart.")] = None,  # noqa: UP045
+    source_lang: Annotated[Optional[str], typer.Option(metavar="CODE", help="Default: by names, else by text.")] = None,  # noqa: UP045
+    target_lang: Annotated[Optional[str], typer.Option(metavar="CODE", help="Likewise.")] = None,  # noqa: UP045
+    minutes: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(min=0.1, metavar="M", help="How long training may take. Default: what suits the corpus."),
+    ] = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", callback=_check_folder, help="The config. Default: such as en-sw.yaml, here."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a config that is there.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write a commented config for a corpus of your own, with sizes that suit it."""
+    from tformer import runs
+
+    files = [source, target] if target else [source]
+    typer.echo(runs.start(files, (source_lang, target_lang), minutes, output, overwrite))
+
+
 def main() -> NoReturn:
     """Run the command line: one message for what a user can mend, and the exit codes of the README."""
     with contextlib.suppress(AttributeError):  # a replaced stream

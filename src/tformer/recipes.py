@@ -81,8 +81,10 @@ VALIDATIONS = 6  # in a run, or so
 SAVES = 5  # between two validations
 
 _WIDTH = 120
-_INLINE = 40  # columns of a line that its reason may stand beside
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")  # text that YAML takes for nothing else, but for the words below
+_INLINE = 60  # columns of a line that its reason may stand beside
+_PLAIN = re.compile(
+    r"(\.\./)*/?[A-Za-z][A-Za-z0-9_./-]*"
+)  # text that YAML takes for nothing else, but for the words below
 _WORDS = {
     "null",
     "true",
@@ -160,7 +162,9 @@ def choose(facts: CorpusFacts, device: DeviceKind, minutes: float | None = None)
     settings = (
         Setting("data.max_length", _max_length(facts), "in pieces: holds all but one pair in a thousand, or so"),
         Setting(
-            "data.drop_duplicates", facts.num_duplicates > 0, f"pairs that stand there twice: {facts.num_duplicates:,}"
+            "data.drop_duplicates",
+            facts.num_duplicates > 0,
+            f"{facts.num_duplicates:,} of them repeat an earlier pair",
         ),
         Setting("tokenizer.vocab_size", vocab_size, vocab_reason),
         Setting("model.d_model", size.d_model, fits),
@@ -220,7 +224,7 @@ def _default(key: str) -> object:
 
 def render(settings: Sequence[Setting], header: Sequence[str]) -> str:
     """The text of a config that extends base.yaml: header lines as comments, then each setting beside its reason."""
-    lines = [*(f"# {line}" for line in header), "extends: base.yaml"]
+    lines = [line for text in header for line in _comment(text, "# ")] + ["extends: base.yaml"]
     sections = dict.fromkeys(setting.key.split(".")[0] for setting in settings)
     for section in sections:
         lines += ["", f"{section}:"]
@@ -229,11 +233,17 @@ def render(settings: Sequence[Setting], header: Sequence[str]) -> str:
         column = max((len(line) for line, _ in inside if len(line) <= _INLINE), default=0) + 2
         for line, reason in inside:
             if len(line) > column or column + len(reason) + 2 > _WIDTH:
-                lines += textwrap.wrap(reason, _WIDTH, initial_indent="  # ", subsequent_indent="  # ")
-                lines.append(line)
+                lines += [*_comment(reason, "  # "), line]
             else:
                 lines.append(f"{line:{column}}# {reason}")
     return "\n".join(lines) + "\n"
+
+
+def _comment(text: str, mark: str) -> list[str]:
+    printable = "".join(each if each.isprintable() else " " for each in text)
+    return textwrap.wrap(
+        printable, _WIDTH, initial_indent=mark, subsequent_indent=mark, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _yaml(value: object) -> str:

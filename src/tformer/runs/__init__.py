@@ -6,7 +6,8 @@ Each takes what the command line parsed and gives back a value; printing results
 from tformer.runs.checking import check
 from tformer.runs.evaluating import choose_test, evaluate, score_file
 from tformer.runs.models import load, newest_model
+from tformer.runs.starting import start
 from tformer.runs.training import train
 from tformer.runs.translating import translate
 
-__all__ = ["check", "choose_test", "evaluate", "load", "newest_model", "score_file", "train", "translate"]
+__all__ = ["check", "choose_test", "evaluate", "load", "newest_model", "score_file", "start", "train", "translate"]
