@@ -296,11 +296,30 @@ def test_a_vocabulary_beyond_the_corpus_is_named(inspected, asked, words):
 def test_batches_and_padding_are_those_of_training():
     lengths = np.array([4, 4, 8, 2])
     config = Config.model_validate({"training": {"max_tokens_per_batch": 8, "max_steps": 30, "accumulate_batches": 2}})
-    schedule = plan(lengths, lengths, 1.0, config)  # 2 beside 4, 4 alone, 8 alone
+    schedule = plan(lengths, lengths, config)  # 2 beside 4, 4 alone, 8 alone
     assert (schedule.batches_per_epoch, schedule.steps, schedule.epochs) == (3, 30, 20.0)
     assert schedule.tokens_per_epoch == 8 + 4 + 8
     assert schedule.padding_share == pytest.approx(2 / 20)
-    assert plan(lengths, lengths, 2.0, config).batches_per_epoch == 6
+
+
+def test_an_epoch_shows_pairs_as_often_as_their_weights_say(tmp_path):
+    files = []
+    for number, weight in enumerate((1.0, 2.5)):
+        path = tmp_path / f"{number}.tsv"
+        path.write_text("".join(f"{source}\t{target}\n" for source, target in LONG[number::2]), encoding="utf-8")
+        files.append({"tsv": str(path), "weight": weight})
+    training = {"max_tokens_per_batch": 64}
+    tokenizer = {"vocab_size": 500}
+    epochs = []
+    for train in (files[:1], files):
+        config = Config.model_validate(
+            {"tokenizer": tokenizer, "training": training, "data": {"train": train}}, strict=False
+        )
+        read = read_splits(config.data)
+        tokenizers = TokenizerPair.train(read.train.sources(), read.train.targets(), config.tokenizer)
+        epochs.append(inspect(read, tokenizers, config).schedule)
+    alone, both = epochs
+    assert both.tokens_per_epoch == pytest.approx(3.5 * alone.tokens_per_epoch, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from tformer.config import Config
+from tformer.data.batching import BatchStream
 from tformer.data.check.characters import look_at_characters
 from tformer.data.check.finding import Finding
 from tformer.data.check.language import look_at_languages
@@ -93,7 +95,10 @@ def inspect(splits: "Splits", tokenizers: "TokenizerPair", config: Config) -> In
     usable = np.flatnonzero(np.maximum(source, target) <= limit)
     if not len(usable):
         tokenise_text(splits.train, tokenizers, limit)  # says what is wrong
-    schedule = plan(source[usable], target[usable], _mean_weight(splits), config)
+    shown = usable[_epoch(np.asarray(training.weights)[training.source_of[usable]])]
+    if not len(shown):
+        BatchStream(training, config.training.max_tokens_per_batch, config.seed)  # likewise
+    schedule = plan(source[shown], target[shown], config)
     vocabulary = measure_vocabulary(splits.train, both, config.tokenizer)
     found += judge_size(vocabulary, len(splits.train))
     found += judge_settings(config, schedule, len(splits.validation) if splits.validation else 0)
@@ -114,6 +119,7 @@ def _describe(lengths: tuple[IntArray, IntArray]) -> tuple[Distribution, Distrib
     return Distribution.of(source), Distribution.of(target)
 
 
-def _mean_weight(splits: "Splits") -> float:
-    """How often an epoch shows a training pair, on average."""
-    return float(np.mean(np.asarray(splits.train.weights)[splits.train.source_of]))
+def _epoch(weights: npt.NDArray[np.float64]) -> IntArray:
+    """Give the pairs of an epoch: each as often as its weight says, those of half weights by turns."""
+    times = np.diff(np.rint(np.cumsum(weights)), prepend=0).astype(np.int64)
+    return np.repeat(np.arange(len(weights)), times)

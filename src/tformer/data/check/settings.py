@@ -35,26 +35,24 @@ class Schedule:
     epochs: float
 
 
-def plan(source: npt.NDArray[np.int64], target: npt.NDArray[np.int64], weight: float, config: Config) -> Schedule:
-    """Cut training pairs into batches as training does, and count.
+def plan(source: npt.NDArray[np.int64], target: npt.NDArray[np.int64], config: Config) -> Schedule:
+    """Cut the pairs of an epoch into batches as training does, and count.
 
     Args:
         source: [pairs] int64, pieces of each source, EOS included.
         target: [pairs] int64, pieces of each target, EOS included.
-        weight: how often an epoch shows a pair, on average (`weight` of the sources).
         config: batch size and steps.
     """
     batches = plan_batches(source, target, config.training.max_tokens_per_batch)
     shapes = np.array([(len(batch), source[batch].max(), target[batch].max()) for batch in batches])
     positions = shapes[:, :1] * shapes[:, 1:]  # [batches, side]
-    batches_per_epoch = max(1, round(len(batches) * weight))
     steps = config.training.max_steps
     return Schedule(
-        batches_per_epoch=batches_per_epoch,
-        tokens_per_epoch=round(int(positions.max(axis=1).sum()) * weight),
+        batches_per_epoch=len(batches),
+        tokens_per_epoch=int(positions.max(axis=1).sum()),
         padding_share=1 - float(source.sum() + target.sum()) / float(positions.sum()),
         steps=steps,
-        epochs=steps * config.training.accumulate_batches / batches_per_epoch,
+        epochs=steps * config.training.accumulate_batches / len(batches),
     )
 
 
