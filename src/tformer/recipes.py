@@ -77,6 +77,8 @@ PIECES_BESIDE_MANY = 1_256  # where characters are more than
 MANY_CHARACTERS = 1_000
 CHARACTERS_A_PIECE = {True: 3.0, False: 1.5}  # by whether words have spaces between them; low, lest max_length be
 LENGTHS = (64, 512)  # bounds of max_length
+BATCHES = 20  # in one pass over the corpus, at least, where there are batches of
+SMALLEST_BATCH = 128  # pieces, or of max_length
 VALIDATIONS = 6  # in a run, or so
 SAVES = 5  # between two validations
 
@@ -147,6 +149,8 @@ def choose(facts: CorpusFacts, device: DeviceKind, minutes: float | None = None)
     pairs, machine = f"{facts.num_pairs:,} pairs", "a GPU" if on_gpu else "a CPU"
     vocab_size, vocab_reason = _vocabulary(facts, tier)
     tokens = facts.num_pairs * (facts.mean_characters / CHARACTERS_A_PIECE[facts.spaced] + 1)
+    while tokens < BATCHES * batch and batch // 2 >= max(SMALLEST_BATCH, _max_length(facts)):
+        batch //= 2
     plans = [_Plan.of(size, vocab_size, batch, tokens, time * 60, device) for size in SIZES[: tier.size + 1]]
     while len(plans) > SMALLEST + 1 and plans[-1].passes < LEAST_PASSES:
         plans.pop()

@@ -112,6 +112,15 @@ def test_few_pairs_bound_the_steps_and_many_leave_it_to_the_minutes():
     assert long("training.max_steps") >= 5 * long("training.validate_every_steps")
 
 
+def test_a_small_corpus_still_fills_several_batches_each_as_long_as_a_sentence():
+    for count, characters in [(300, 36), (120, 30), (3_000, 30), (120, 400)]:
+        facts = of_size(count, mean_characters=characters, longest_characters=2 * characters)
+        get = chosen(facts)
+        batch = get("training.max_tokens_per_batch")
+        assert batch >= get("data.max_length")
+        assert batch <= max(count * characters / 3 / 10, 128, get("data.max_length") * 2)
+
+
 @pytest.mark.parametrize("num_alphabet", [900, 1_001, 2_500, 7_000])
 def test_a_vocabulary_has_room_for_all_characters_the_bytes_and_whole_words(num_alphabet):
     get = chosen(dataclasses.replace(NEWS, num_alphabet=num_alphabet, spaced=False))
