@@ -69,9 +69,9 @@ def test_the_two_commands_are_the_makefiles(tformer, folder):
 def test_a_corpus_of_ones_own(tformer, folder, monkeypatch):
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("tformer")]
     own = [shlex.split(line, comments=True) for line in lines if "paper/" not in line and "multi30k" not in line]
-    assert [arguments[1] for arguments in own] == ["train", "translate", "translate", "eval"]
+    assert [arguments[1] for arguments in own] == ["check", "train", "translate", "translate", "eval"]
     for _, command, *arguments in own:
-        if command == "train":
+        if command in ("check", "train"):
             arguments = shortened(arguments, "training.max_minutes=null", "tokenizer.vocab_size=400")
         result = tformer(command, *arguments)
         assert result.code == 0, result.err

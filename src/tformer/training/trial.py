@@ -94,7 +94,7 @@ def try_training(
         parameters=model.num_parameters(),
         steps=len(passes) - 1,
         tokens=round(statistics.mean(tokens[1:])),
-        seconds_per_token=sum(passes[1:]) / sum(tokens[1:]),
+        seconds_per_token=statistics.median(np.divide(passes[1:], tokens[1:]).tolist()),
         seconds_per_update=statistics.median(updates[1:]),
         bytes_per_token=bytes_per_token,
     )

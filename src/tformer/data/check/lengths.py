@@ -111,8 +111,9 @@ def too_long(corpus: "TextCorpus", source: IntArray, target: IntArray, limit: in
         yield Finding(
             "too_long",
             "warning" if len(rows) > _MANY * len(corpus) else "note",
-            f"{share(len(rows), len(corpus))} training pairs are longer than {limit:,} pieces ({setting}) and are left "
-            f"out, unless that is raised; 99 in 100 have at most {found.percentile_99:,}, the longest has {found.longest:,}",
+            f"{share(len(rows), len(corpus))} training pairs are longer than {limit:,} pieces ({setting}) and are "
+            f"left out, unless that is raised; 99 in 100 have at most {found.percentile_99:,}, the longest has "
+            f"{found.longest:,}",
             len(rows),
             "train",
             places(corpus, rows),
