@@ -175,12 +175,12 @@ def test_a_word_and_a_character_beyond_the_limit_are_read_as_far_as_they_can_be(
     assert (len(sign.source_tokens), last.parts) == (2, 1)
 
 
-def test_parts_that_differ_in_number_of_translations_share_their_last(make):
-    first, second = (
-        [Translation(text, [text], -1.0, -2.0, source_tokens=["s"]) for text in texts] for texts in ("ab", "c")
-    )
-    joined = make()._joined([first, second])
-    assert [each.text for each in joined] == ["a c", "b c"]
+def test_parts_with_fewer_translations_give_their_last_and_a_silent_part_no_space(make):
+    def part(*translations):
+        return [Translation(text, [], -1.0, -2.0, finished) for text, finished in translations]
+
+    joined = make()._joined([part(("a", True), ("b", False)), part(("", True)), part(("c", True))])
+    assert [(each.text, each.finished, each.score) for each in joined] == [("a c", True, -3.0), ("b c", False, -3.0)]
 
 
 # ---- What a translation tells ----

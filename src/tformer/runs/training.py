@@ -188,7 +188,7 @@ def _validator(
     greedy = config.decoding.model_copy(update={"beam_size": 1})
 
     def validate() -> Validation:
-        translator = Translator([model], tokenizers, greedy, config.data.max_length)
+        translator = Translator([model], tokenizers, greedy, config.data.max_length, config.data.target_lang)
         batches = fixed_batches(tokenised, config.training.max_tokens_per_batch)
         nll = corpus_nll(model, batches, translator.device)
         hypotheses = translator.translate(sources)
