@@ -130,7 +130,17 @@ def test_words_fill_every_segment_of_a_sentence_but_the_last(line, limit):
 
 @pytest.mark.parametrize(
     ("target_lang", "between"),
-    [("fr", " "), ("ko", " "), (None, " "), ("zh", ""), ("zh-CN", ""), ("jpn_Jpan", ""), ("TH", ""), ("zha", " ")],
+    [
+        ("fr", " "),
+        ("ko", " "),
+        (None, " "),
+        ("zh", ""),
+        ("zh-CN", ""),
+        ("jpn_Jpan", ""),
+        ("TH", ""),
+        ("yue", ""),
+        ("zha", " "),
+    ],
 )
 def test_parts_are_joined_as_the_language_writes_sentences(target_lang, between):
     assert separator(target_lang) == between

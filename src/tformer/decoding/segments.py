@@ -18,6 +18,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from tformer.data.languages import language_code
+
 PieceCounter = Callable[[Sequence[str]], list[int]]
 """Gives the number of pieces of each text."""
 
@@ -33,9 +35,8 @@ _SENTENCE_END = re.compile(
 _WORD_END = re.compile(r"\s+")
 _ZERO_WIDTH_JOINER = "\u200d"
 
-# Chinese, Japanese, Thai, Lao, Khmer, Burmese, Tibetan and Dzongkha, by their codes in ISO 639-1 and 639-3.
+# Chinese (Cantonese, Wu and Classical too), Japanese, Thai, Lao, Khmer, Burmese, Tibetan and Dzongkha.
 _WITHOUT_SPACES = {"zh", "yue", "wuu", "lzh", "ja", "th", "lo", "km", "my", "bo", "dz"}
-_WITHOUT_SPACES |= {"zho", "cmn", "jpn", "tha", "lao", "khm", "mya", "bod", "dzo"}
 
 
 def separator(target_lang: str | None) -> str:
@@ -44,7 +45,7 @@ def separator(target_lang: str | None) -> str:
     Args:
         target_lang: a code such as `fr`, `zh-CN` or `jpn_Jpan`; None if unknown.
     """
-    return "" if re.split("[-_]", target_lang or "")[0].lower() in _WITHOUT_SPACES else " "
+    return "" if language_code(target_lang or "", any_three_letters=True) in _WITHOUT_SPACES else " "
 
 
 def split_line(line: str, count: PieceCounter, limit: int) -> list[str]:
