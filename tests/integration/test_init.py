@@ -292,6 +292,7 @@ def test_one_language_on_both_sides_is_meant_only_where_it_is_said(tformer, here
     ("train.{}", "val.{}", "test_2016_flickr.{}"),
     ("news.train.{}", "news.validation.{}", "news.test.{}"),
     ("Training-{}.txt", "dev-{}.txt", "test-{}.txt"),
+    ("train.restrained-trainers.{}", "dev.restrained-trainers.{}", "test.restrained-trainers.{}"),
 ])  # fmt: skip
 def test_files_beside_the_training_files_are_found(tformer, here, pairs, train, validation, test):
     for name in (train, validation, test):
@@ -385,6 +386,7 @@ def test_a_hundred_and_twenty_pairs_are_few_and_will_do(tformer, here, pairs):
     (["one.tsv"], 1, ["one.tsv", "two columns"]),
     (["train.en", "train.es", "--output", "nowhere/a.yaml"], 2, ["nowhere"]),
     (["train.en", "train.es", "--output", "."], 2, ["folder"]),
+    (["train.en", "train.es", "--minutes", "inf"], 2, ["--minutes"]),
 ])  # fmt: skip
 def test_what_cannot_be_is_said_in_one_line(tformer, here, pairs, arguments, code, words):
     write_sides(here, pairs)

@@ -1,5 +1,6 @@
 """`tformer init`: look at a person's files, choose a recipe, and write it down as a config that is ready to train."""
 
+import math
 import os
 import re
 import shlex
@@ -38,6 +39,8 @@ def start(files: Sequence[Path], asked: Languages, minutes: float | None, output
         ConfigError: a file that does not exist, languages that cannot be told, or a config that is there already.
         DataError: content that cannot be learnt from.
     """
+    if minutes is not None and not math.isfinite(minutes):
+        raise ConfigError(f"--minutes: expected a number of minutes, got {minutes:g}")
     if output:
         _refuse_to_replace(output, overwrite)
     asked = (_code(asked[0]), _code(asked[1]))
