@@ -110,6 +110,7 @@ def test_blank_segments_stay_on_request(memory):
         ("a <hi>marked <hi>twice</hi></hi> word", "a marked twice word"),
         ("a<ph>{fn <sub>foot <bpt>\\b</bpt>note</sub>}</ph> word", "a foot note word"),
         ("a <ph><hi>code</hi></ph>word", "a word"),
+        ("a<ph><sub>note</sub></ph>word", "a note word"),
         ("\n      one\r\n\t  line  of\u2028text\n    ", "one line of text"),
         ("no\u00a0break\u3000space ", "no\u00a0break\u3000space"),
         ("<![CDATA[R&D <b>]]> &#x1F600;<!-- a remark --> &quot;&apos;", "R&D <b> \U0001f600 \"'"),
