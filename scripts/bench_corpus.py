@@ -82,7 +82,7 @@ def measure(folder: Path) -> dict[str, object]:
     """Take the stages one by one; each pair of times and peaks is that of one stage."""
     from tformer.config import DataConfig, FilePair, TokenizerConfig
     from tformer.data.batching import BatchStream
-    from tformer.data.store import read_text, tokenise_text
+    from tformer.data.store import read_text, tokenise
     from tformer.data.tokenizer import TokenizerPair
 
     seconds: dict[str, float] = {}
@@ -106,9 +106,9 @@ def measure(folder: Path) -> dict[str, object]:
         some = text.select(np.arange(0, len(text), max(1, len(text) // SAMPLE)))
         tokenizers = TokenizerPair.train(some.sources(), some.targets(), TokenizerConfig(vocab_size=8000))
     with stage("tokenise"):
-        corpus = tokenise_text(text, tokenizers, 256, cached=True)
+        corpus = tokenise(text, tokenizers, 256, cached=True)
     with stage("tokenise again"):
-        corpus = tokenise_text(text, tokenizers, 256, cached=True)
+        corpus = tokenise(text, tokenizers, 256, cached=True)
     with stage("plan an epoch"):
         stream = BatchStream(corpus, MAX_TOKENS, seed=1)
     with stage("100 batches"):

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from tformer.config import ModelConfig, TokenizerConfig, TrainingConfig
 from tformer.data.batching import Batch, BatchStream
-from tformer.data.corpus import Corpus, CorpusReport
-from tformer.data.store import tokenise
+from tformer.data.store import store_pairs, tokenise
 from tformer.data.tokenizer import TokenizerPair
 from tformer.data.toy import make_toy_corpus
 from tformer.model import Transformer, sinusoids
@@ -77,8 +76,8 @@ def batches(vocab_size: int, max_tokens: int) -> tuple[Iterator[Batch], int]:
     """The built-in corpus in tformer's batches, and the true size of its vocabulary."""
     pairs = make_toy_corpus().train
     tokenizers = TokenizerPair.train(*zip(*pairs, strict=True), TokenizerConfig(vocab_size=vocab_size))
-    corpus = Corpus(pairs, list(range(1, len(pairs) + 1)), CorpusReport("built-in corpus", len(pairs)))
-    return BatchStream(tokenise(corpus, tokenizers, None), max_tokens, seed=1), tokenizers.source.vocab_size
+    corpus = tokenise(store_pairs(pairs, "built-in corpus"), tokenizers, None)
+    return BatchStream(corpus, max_tokens, seed=1), tokenizers.source.vocab_size
 
 
 def pace(step: Callable[[Batch], object], stream: Iterator[Batch], seconds: float) -> float:

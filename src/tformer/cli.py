@@ -198,17 +198,36 @@ def _rows(number: int, line: str, translations: "list[Translation]", n_best: int
 @app.command(name="eval")
 def evaluate(
     model: Models = None,
-    split: Annotated[str, typer.Option(help="Which split of the model's config: test, validation or train.")] = "test",
+    split: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Which split of the model's config: test (the default), validation or train."),
+    ] = None,
     source: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Source sentences of your own.")] = None,  # noqa: UP045
-    reference: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Their translations.")] = None,  # noqa: UP045
+    reference: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Their translations; once for each translator, where there are several."),
+    ] = None,
     hypothesis: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Score these translations against --reference; no model is run."),
+        typer.Option(
+            metavar="FILE", help="Score these translations against --reference or --testset; no model is run."
+        ),
     ] = None,
     target_lang: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="CODE", help="Decides how BLEU cuts words: zh, ja, ko, else 13a. Default: the config's."),
     ] = None,
+    metric: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="NAME", help="chrf++ or ter, beside BLEU and chrF; repeatable."),
+    ] = None,
+    tokenize: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="NAME", help="sacreBLEU's tokenizer for BLEU; none where references are tokenised already."
+        ),
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case; the signatures then say so.")] = False,
     testset: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="NAME", help="A public test set that sacreBLEU knows, such as wmt14."),
@@ -218,7 +237,11 @@ def evaluate(
     length_penalty: Alpha = None,
     compare: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="DIR", help="A model to compare with, by paired bootstrap."),
+        typer.Option(metavar="PATH", help="A baseline, model or file of translations, for a paired significance test."),
+    ] = None,
+    significance: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="TEST", help="Which test: bootstrap (the default) or randomization."),
     ] = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
@@ -231,16 +254,15 @@ def evaluate(
     """Translate a test set and score it: BLEU and chrF with their signatures, perplexity."""
     from tformer import runs
 
+    test = runs.choose_test(split, source, reference or [], testset, langpair, hypothesis)
+    recipe = runs.Recipe(target_lang, tokenize, lowercase, tuple(metric or ()))
+    models, search = model or [], {"beam_size": beam, "length_penalty": length_penalty}
     if hypothesis:
-        if not reference or source or testset:
-            raise ConfigError("--hypothesis goes with --reference alone")
-        found = runs.score_file(hypothesis, reference, target_lang)
+        found = runs.score_file(hypothesis, test, recipe, compare, significance, model=models, output=output, **search)
     else:
-        test = runs.choose_test(split, source, reference, testset, langpair)
-        found = runs.evaluate(
-            model or [], test, device, compare, target_lang, output, beam_size=beam, length_penalty=length_penalty
-        )
-    typer.echo(json.dumps(found.to_json(), ensure_ascii=False, indent=2) if as_json else "\n".join(found.lines()))
+        found = runs.evaluate(models, test, recipe, device, compare, significance, output, **search)
+    shown = json.dumps(found.to_json(), ensure_ascii=False, indent=2, allow_nan=False)
+    typer.echo(shown if as_json else "\n".join(found.lines()))
 
 
 @app.command()

@@ -223,7 +223,7 @@ def test_a_corpus_file_that_is_not_there(train, tmp_path, harbour):
     ("source", "target", "words"),
     [
         ("one\ntwo\nthree\n", "uno\ndos\n", ["got 3 in", "a.en", "and 2 in", "a.es"]),
-        ("", "", ["are empty"]),
+        ("", "", ["a.en + ", "a.es: ", "got nothing: empty"]),
         ("\n \n", "\n\n", ["0 of 2 pairs kept", "blank"]),
         ("one\n\xff\n", "uno\ndos\n", ["a.en, line 2: expected UTF-8, got byte 0xFF"]),
     ],

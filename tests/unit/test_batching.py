@@ -11,8 +11,7 @@ import torch
 
 from tformer.config import TokenizerConfig
 from tformer.data.batching import BatchStream, collate, fixed_batches, pad, plan_batches
-from tformer.data.corpus import Corpus, CorpusReport
-from tformer.data.store import tokenise
+from tformer.data.store import store_pairs, tokenise
 from tformer.data.tokenizer import TokenizerPair
 from tformer.errors import DataError
 
@@ -289,13 +288,12 @@ class Words:
 
 
 def test_pairs_too_long_are_left_out_and_counted():
-    pairs = [("a b", "c"), ("a b c", "d"), ("a", "b c d"), ("a b", "c d")]
-    corpus = Corpus(pairs, [3, 5, 8, 9], CorpusReport("text", 4))
+    corpus = store_pairs([("a b", "c"), ("a b c", "d"), ("a", "b c d"), ("a b", "c d")], "text")
     kept = tokenise(corpus, TokenizerPair(Words(), Words()), max_length=3)
-    assert (len(kept), kept.lines.tolist()) == (2, [3, 9])
+    assert (len(kept), kept.lines.tolist()) == (2, [1, 4])
     assert kept.src.lengths.tolist() == [3, 3]
     assert kept.tgt.lengths.tolist() == [2, 3]
-    assert kept.report.lines() == ["text: 2 of 4 pairs kept; left out 2: longer than 3 pieces (lines 5, 8)"]
+    assert kept.report.lines() == ["text: 2 of 4 pairs kept; left out 2: longer than 3 pieces (lines 2, 3)"]
     assert len(tokenise(corpus, TokenizerPair(Words(), Words()), max_length=None)) == 4
     with pytest.raises(DataError, match=r"no pair is left; raise data\.max_length \(now 2\)"):
         tokenise(corpus, TokenizerPair(Words(), Words()), max_length=2)
@@ -315,8 +313,7 @@ def multi30k():
 
     pairs = list(zip(lines("en"), lines("de"), strict=True))
     tokenizers = TokenizerPair.train(*zip(*pairs, strict=True), TokenizerConfig(vocab_size=4000))
-    corpus = Corpus(pairs, list(range(1, len(pairs) + 1)), CorpusReport("Multi30k", len(pairs)))
-    return tokenise(corpus, tokenizers, max_length=256)
+    return tokenise(store_pairs(pairs, "Multi30k"), tokenizers, max_length=256)
 
 
 def share_of_padding(batches):

@@ -17,7 +17,6 @@ from tformer.data.corpus import (
     clean,
     find_file,
     iter_lines,
-    read_corpus,
     read_lines,
 )
 from tformer.data.corpus.lines import open_file
@@ -389,11 +388,3 @@ def test_the_built_in_corpus_has_its_splits_in_both_directions():
 
 
 # ---- All at once ----
-
-
-def test_a_corpus_read_at_once_is_what_the_reader_gives(files):
-    source = files("1\n\n3\n", "uno\ndos\ntres\n")
-    rows, report = read(source)
-    corpus = read_corpus(source, "train", CONFIG)
-    assert list(zip(corpus.lines, *zip(*corpus.pairs, strict=True), strict=True)) == rows
-    assert corpus.report == report

@@ -23,7 +23,7 @@ from tformer.data.store import (
     sampling,
     store_text,
     text,
-    tokenise_text,
+    tokenise,
 )
 from tformer.data.tokenizer import TokenizerPair
 from tformer.errors import ConfigError, DataError
@@ -236,7 +236,7 @@ def test_whatever_changes_the_pairs_makes_another_file(folder, two_files, change
 def test_what_is_not_kept_leaves_nothing_behind(folder, two_files):
     source = two_files("a\nb\n", "A\nB\n")
     read = read_text([source], "train", DataConfig(train=source))
-    tokenise_text(read, Words(), None)
+    tokenise(read, Words(), None)
     toy = read_text(["toy"], "test", DataConfig(), cached=True)
     if os.name != "nt":
         assert list(folder.iterdir()) == []
@@ -272,7 +272,7 @@ def test_a_damaged_file_is_made_again(folder, two_files, damage):
     config = DataConfig(train=source)
     tokenizers = Words()
     first = read_text([source], "train", config, cached=True)
-    before = tokenise_text(first, tokenizers, 9, cached=True)
+    before = tokenise(first, tokenizers, 9, cached=True)
     for file in folder.iterdir():
         content = file.read_bytes()
         damaged = DAMAGE[damage](content)
@@ -280,10 +280,10 @@ def test_a_damaged_file_is_made_again(folder, two_files, damage):
         file.write_bytes(damaged if damaged != content else content[:-20] + b"x" + content[-19:])
     again = read_text([source], "train", config, cached=True)
     assert again.pairs() == [("a long word", "A"), ("b", "B")]
-    after = tokenise_text(again, tokenizers, 9, cached=True)
+    after = tokenise(again, tokenizers, 9, cached=True)
     assert not after.reused
     assert after.src.ids.tolist() == before.src.ids.tolist()
-    assert tokenise_text(read_text([source], "train", config, cached=True), tokenizers, 9, cached=True).reused
+    assert tokenise(read_text([source], "train", config, cached=True), tokenizers, 9, cached=True).reused
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(two_files, tmp_path, monkeypatch):
@@ -302,7 +302,7 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(folder, two_files):
         with pytest.raises(ConfigError, match=r"cache: .*File too large.*TFORMER_CACHE"):
             read_text([source], "train", DataConfig(train=source), cached=True)
         with pytest.raises(ConfigError, match=r"cache: .*File too large.*TFORMER_CACHE"):
-            tokenise_text(read, Words(), None, cached=True)
+            tokenise(read, Words(), None, cached=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(folder.iterdir()) == []
@@ -388,7 +388,7 @@ def test_where_the_files_are(monkeypatch, variables, expected):
 
 def test_ids_are_those_of_each_sentence_alone(folder, small_groups):
     tokenizers = TokenizerPair.train([s for s, _ in TEN], [t for _, t in TEN], TokenizerConfig(vocab_size=300))
-    corpus = tokenise_text(listed(TEN), tokenizers, None)
+    corpus = tokenise(listed(TEN), tokenizers, None)
     assert len(corpus) == 10
     for index, (source, target) in enumerate(TEN):
         assert corpus.src[index].tolist() == [*tokenizers.source.encode(source), 2]
@@ -408,7 +408,7 @@ def test_pairs_too_long_are_left_out_and_counted_in_their_source(folder, small_g
     a = Listed([(3, "a b", "c"), (5, "a b c", "d"), (8, "a", "b c d")], CorpusReport("a", 9))
     b = Listed([(1, "a b", "c d"), (2, "a b c d", "d")], CorpusReport("b", 2))
     whole = store_text([a, b], weights=[1.0, 2.0])
-    corpus = tokenise_text(whole, Words(), 3)
+    corpus = tokenise(whole, Words(), 3)
     assert (corpus.lines.tolist(), corpus.source_of.tolist(), corpus.rows.tolist()) == ([3, 1], [0, 1], [0, 3])
     assert (corpus.src.lengths.tolist(), corpus.tgt.lengths.tolist()) == ([3, 3], [2, 3])
     assert (corpus.weights, corpus.max_length) == ((1.0, 2.0), 3)
@@ -417,19 +417,19 @@ def test_pairs_too_long_are_left_out_and_counted_in_their_source(folder, small_g
         (LeftOut("longer than 3 pieces", (2,), 1),),
     ]
     assert corpus.place(1) == "b, line 1"
-    assert len(tokenise_text(whole, Words(), None)) == 5
+    assert len(tokenise(whole, Words(), None)) == 5
     with pytest.raises(
         DataError, match=r"a: .* left out 3: longer than 2 pieces .*no pair is left; raise data\.max_length \(now 2\)"
     ):
-        tokenise_text(whole, Words(), 2)
+        tokenise(whole, Words(), 2)
 
 
 def test_a_second_run_cuts_nothing(folder, small_groups):
     words = Words()
     whole = listed([*TEN, ("far too long for this", "x")])
-    first = tokenise_text(whole, words, 4, cached=True)
+    first = tokenise(whole, words, 4, cached=True)
     calls = words.calls
-    again = tokenise_text(whole, words, 4, cached=True)
+    again = tokenise(whole, words, 4, cached=True)
     assert (first.reused, again.reused, words.calls) == (False, True, calls)
     for name in ("ids", "ends"):
         assert getattr(again.src, name).tolist() == getattr(first.src, name).tolist()
@@ -444,11 +444,11 @@ def test_a_second_run_cuts_nothing(folder, small_groups):
 @pytest.mark.parametrize("change", ["text", "pairs", "tokenizers", "length"])
 def test_whatever_changes_the_ids_makes_another_file(folder, change):
     words, whole = Words(), listed(TEN)
-    tokenise_text(whole, words, 4, cached=True)
+    tokenise(whole, words, 4, cached=True)
     if change == "tokenizers":
         words.fingerprint = "others"
     changed = {"text": listed(TEN[::-1]), "pairs": whole.select(np.arange(9))}.get(change, whole)
-    assert not tokenise_text(changed, words, 5 if change == "length" else 4, cached=True).reused
+    assert not tokenise(changed, words, 5 if change == "length" else 4, cached=True).reused
 
 
 # ---- Cut anew each epoch ----
@@ -471,7 +471,7 @@ def flat(corpus: TokenisedCorpus):
 
 def test_a_new_cut_is_a_function_of_seed_and_epoch(folder, tokenizers, small_groups):
     whole = listed(LINES)
-    corpus = tokenise_text(whole, tokenizers, None)
+    corpus = tokenise(whole, tokenizers, None)
 
     def cut(seed, epoch):
         return flat(resample(whole, corpus, tokenizers, 0.2, seed, epoch))
@@ -484,7 +484,7 @@ def test_a_new_cut_is_a_function_of_seed_and_epoch(folder, tokenizers, small_gro
 
 def test_a_new_cut_reads_the_same(folder, tokenizers):
     whole = listed(LINES)
-    corpus = tokenise_text(whole, tokenizers, None)
+    corpus = tokenise(whole, tokenizers, None)
     cut = resample(whole, corpus, tokenizers, 0.3, 1, 1)
     assert [(tokenizers.source.decode(cut.src[n]), tokenizers.target.decode(cut.tgt[n])) for n in range(40)] == LINES
     assert all(cut.src[n][-1] == 2 for n in range(40))
@@ -493,7 +493,7 @@ def test_a_new_cut_reads_the_same(folder, tokenizers):
 
 def test_sides_and_groups_are_cut_by_numbers_of_their_own(folder, tokenizers, small_groups):
     whole = listed([LINES[0]] * 3 + [LINES[0]] * 3)
-    cut = resample(whole, tokenise_text(whole, tokenizers, None), tokenizers, 0.5, 1, 0)
+    cut = resample(whole, tokenise(whole, tokenizers, None), tokenizers, 0.5, 1, 0)
     groups = [[cut.src[n].tolist() for n in group] for group in (range(3), range(3, 6))]
     assert groups[0] != groups[1]
 
@@ -501,7 +501,7 @@ def test_sides_and_groups_are_cut_by_numbers_of_their_own(folder, tokenizers, sm
 def test_a_new_cut_too_long_leaves_the_pair_as_it_was(folder, small_groups):
     words = Words()
     whole = listed([("a", "b"), ("ccc cccc", "d"), ("e e e e", "x"), ("f", "g g g"), ("i", "j")])
-    corpus = tokenise_text(whole, words, 4)
+    corpus = tokenise(whole, words, 4)
     cut = resample(whole, corpus, words, 0.1, 0, 0)
     assert corpus.rows.tolist() == [0, 1, 3, 4] == cut.rows.tolist()
     assert len(cut) == 4

@@ -3,6 +3,7 @@
 Each takes what the command line parsed and gives back a value; printing results is the command line's own.
 """
 
+from tformer.decoding.score import Recipe
 from tformer.runs.checking import check
 from tformer.runs.evaluating import choose_test, evaluate, score_file
 from tformer.runs.models import load, newest_model
@@ -10,4 +11,15 @@ from tformer.runs.starting import start
 from tformer.runs.training import train
 from tformer.runs.translating import translate
 
-__all__ = ["check", "choose_test", "evaluate", "load", "newest_model", "score_file", "start", "train", "translate"]
+__all__ = [
+    "Recipe",
+    "check",
+    "choose_test",
+    "evaluate",
+    "load",
+    "newest_model",
+    "score_file",
+    "start",
+    "train",
+    "translate",
+]

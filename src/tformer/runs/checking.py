@@ -5,13 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tformer.config import Config, TokenizerConfig, load_config
+from tformer.config import Config, load_config
 from tformer.data.check import Inspection, SplitSummary, inspect
 from tformer.data.splits import read_splits
-from tformer.data.store import TextCorpus
-from tformer.data.tokenizer import TokenizerPair
 from tformer.model import Transformer
-from tformer.progress import say
+from tformer.runs.preparing import train_tokenizers
 from tformer.runtime import Runtime, prepare
 from tformer.training.trial import Trial, try_training
 
@@ -131,24 +129,11 @@ def check(config_path: str | None, overrides: Sequence[str]) -> Check:
     runtime = prepare(config.device, config.precision, config.threads)
     splits = read_splits(config.data)
     tokenizers = train_tokenizers(splits.train, config.tokenizer)
-    for note in tokenizers.notes:
-        say(f"tokenizer: {note}")
     inspection = inspect(splits, tokenizers, config)
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     model = Transformer(config.model, *sizes).to(runtime.device)
     trial = try_training(model, inspection.training, inspection.usable, config.training, runtime)
     return Check(config, inspection, runtime, trial)
-
-
-def train_tokenizers(corpus: TextCorpus, config: TokenizerConfig) -> TokenizerPair:
-    """Learn the vocabularies of a training corpus."""
-    return TokenizerPair.train(_texts(corpus, 0), _texts(corpus, 1), config, len(corpus))
-
-
-def _texts(corpus: TextCorpus, column: int) -> Iterator[str]:
-    """Bring in one side, a part at a time."""
-    for piece in corpus.pieces():
-        yield from piece.column(column).to_pylist()
 
 
 def _summary_to_json(summary: SplitSummary) -> dict[str, Any]:

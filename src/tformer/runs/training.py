@@ -2,24 +2,24 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from tformer.config import Config, Source, differences, dump_config, load_config
+from tformer.config import Config, differences, dump_config, load_config
 from tformer.data.batching import BatchStream, fixed_batches
-from tformer.data.corpus import Corpus, read_corpus
-from tformer.data.store import TokenisedCorpus, tokenise
+from tformer.data.store import TextCorpus, TokenisedCorpus, resample
 from tformer.data.tokenizer import TokenizerPair
-from tformer.decoding.score import score_corpus
+from tformer.decoding.score import Recipe, score_corpus
 from tformer.decoding.translator import Translator
 from tformer.errors import ConfigError
 from tformer.model import Transformer
 from tformer.progress import say
-from tformer.runs.measuring import tokenise_to_measure
 from tformer.runs.models import RUNS
+from tformer.runs.preparing import read_aloud, tokenise_to_measure, tokenise_to_train, train_tokenizers
 from tformer.runtime import Runtime, describe_machine, prepare
 from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into, load_state
 from tformer.training.loop import Trainer, Validation
@@ -62,17 +62,12 @@ def train(
         return folder
     tokenizers = _former_tokenizers(folder, newest[0]) if newest else None
     say(runtime.reasons)
-    corpus = _read_split(config.data.train, "train", config)
-    held_out = None
-    if config.data.validation is None:
-        say("data.validation is not set: nothing to measure on while training")
-    else:
-        held_out = _read_split(config.data.validation, "validation", config)
+    splits = read_aloud(config)
     if tokenizers is None:
-        tokenizers = _train_tokenizers(config, corpus)
+        tokenizers = train_tokenizers(splits.train, config.tokenizer)
+        say(f"tokenizer: {config.tokenizer.algorithm}, normalisation {config.tokenizer.normalization}")
     folder = ModelFolder(folder.path, tokenizers.fingerprint)
-    limit = min(config.data.max_length, config.training.max_tokens_per_batch)
-    training = _tokenise(corpus, tokenizers, limit)
+    training = tokenise_to_train(splits.train, tokenizers, config)
     _open_folder(folder, config, tokenizers, runtime, resumed=newest is not None)
 
     torch.manual_seed(config.seed)
@@ -80,9 +75,10 @@ def train(
     model = Transformer(config.model, *sizes).to(runtime.device)
     vocabulary = f"vocabulary {sizes[0]}" if tokenizers.shared else f"vocabularies {sizes[0]} and {sizes[1]}"
     say(f"model: {model.num_parameters():,} parameters, {vocabulary}")
-    stream = BatchStream(training, config.training.max_tokens_per_batch, config.seed)
+    cut_anew = _resampler(splits.train, training, tokenizers, config)
+    stream = BatchStream(training, config.training.max_tokens_per_batch, config.seed, cut_anew)
     say(f"{len(training)} pairs in {stream.batches_per_epoch} batches an epoch")
-    validate = _validator(held_out, model, tokenizers, config) if held_out else None
+    validate = _validator(splits.validation, model, tokenizers, config) if splits.validation else None
     trainer = Trainer(model, stream, config.training, runtime, folder, validate)
     if newest:
         load_into(model, newest[0])
@@ -121,13 +117,6 @@ def _is_over(checkpoint: dict[str, Any], config: Config) -> bool:
     return True
 
 
-def _read_split(source: Source, split: Literal["train", "validation"], config: Config) -> Corpus:
-    corpus = read_corpus(source, split, config.data)
-    for line in corpus.report.lines():
-        say(f"{split}: {line}")
-    return corpus
-
-
 def _former_tokenizers(folder: ModelFolder, checkpoint: Path) -> TokenizerPair:
     """Load the vocabularies of a run that goes on: they are never learnt anew."""
     tokenizers = TokenizerPair.load(folder.path)
@@ -135,26 +124,12 @@ def _former_tokenizers(folder: ModelFolder, checkpoint: Path) -> TokenizerPair:
     return tokenizers
 
 
-def _train_tokenizers(config: Config, corpus: Corpus) -> TokenizerPair:
-    sources, targets = (source for source, _ in corpus.pairs), (target for _, target in corpus.pairs)
-    tokenizers = TokenizerPair.train(sources, targets, config.tokenizer, len(corpus.pairs))
-    for note in tokenizers.notes:
-        say(f"tokenizer: {note}")
-    say(f"tokenizer: {config.tokenizer.algorithm}, normalisation {config.tokenizer.normalization}")
-    return tokenizers
-
-
-def _tokenise(corpus: Corpus, tokenizers: TokenizerPair, limit: int) -> TokenisedCorpus:
-    tokenised = tokenise(corpus, tokenizers, limit)
-    lost = len(corpus.pairs) - len(tokenised)
-    if lost:
-        say(f"train: {tokenised.report.lines()[0]}")
-    if lost > len(corpus.pairs) // 20:
-        say(
-            f"WARNING: {lost} of {len(corpus.pairs)} pairs are longer than {limit} pieces; "
-            "raise data.max_length to keep them"
-        )
-    return tokenised
+def _resampler(
+    text: TextCorpus, plain: TokenisedCorpus, tokenizers: TokenizerPair, config: Config
+) -> Callable[[int], TokenisedCorpus] | None:
+    """Give what cuts the words anew for each epoch, where the settings want it."""
+    rate = config.tokenizer.sampling
+    return partial(resample, text, plain, tokenizers, rate, config.seed) if rate else None
 
 
 def _open_folder(
@@ -180,10 +155,10 @@ def _open_folder(
 
 
 def _validator(
-    corpus: Corpus, model: Transformer, tokenizers: TokenizerPair, config: Config
+    corpus: TextCorpus, model: Transformer, tokenizers: TokenizerPair, config: Config
 ) -> Callable[[], Validation]:
     """Make the measurement that training asks for: teacher-forced loss, and BLEU of greedily decoded text."""
-    sources, references = (list(side) for side in zip(*corpus.pairs, strict=True))
+    sources, references = corpus.sources(), corpus.targets()
     tokenised = tokenise_to_measure(corpus, tokenizers, config)
     greedy = config.decoding.model_copy(update={"beam_size": 1})
 
@@ -192,7 +167,7 @@ def _validator(
         batches = fixed_batches(tokenised, config.training.max_tokens_per_batch)
         nll = corpus_nll(model, batches, translator.device)
         hypotheses = translator.translate(sources)
-        bleu = score_corpus(hypotheses, references, config.data.target_lang).bleu
+        bleu = score_corpus(hypotheses, [references], Recipe(config.data.target_lang)).bleu
         samples = list(zip(sources, references, hypotheses, strict=True))[:_SAMPLES]
         return Validation(nll, perplexity(nll), bleu, samples)
 

@@ -20,7 +20,7 @@ from tformer.data.check.vocabulary import (
     look_for_unknown_characters,
     measure_vocabulary,
 )
-from tformer.data.store import IntArray, TokenisedCorpus, tokenise_text
+from tformer.data.store import IntArray, TokenisedCorpus, tokenise
 
 if TYPE_CHECKING:
     from tformer.data.corpus import CorpusReport
@@ -82,7 +82,7 @@ def inspect(splits: "Splits", tokenizers: "TokenizerPair", config: Config) -> In
     both = tokenizers.source, tokenizers.target
     summaries, tokenised = {}, {}
     for name, corpus in named(splits):
-        ids = tokenised[name] = tokenise_text(corpus, tokenizers, None, cached=True)
+        ids = tokenised[name] = tokenise(corpus, tokenizers, None, cached=True)
         characters, pieces = character_lengths(corpus), (ids.src.lengths, ids.tgt.lengths)
         summaries[name] = SplitSummary(len(corpus), corpus.reports, _describe(characters), _describe(pieces))
         found += look_for_unknown_characters(name, corpus, (ids.src, ids.tgt), both)
@@ -94,7 +94,7 @@ def inspect(splits: "Splits", tokenizers: "TokenizerPair", config: Config) -> In
     limit, _ = _limit(config)
     usable = np.flatnonzero(np.maximum(source, target) <= limit)
     if not len(usable):
-        tokenise_text(splits.train, tokenizers, limit)  # says what is wrong
+        tokenise(splits.train, tokenizers, limit)  # says what is wrong
     shown = usable[_epoch(np.asarray(training.weights)[training.source_of[usable]])]
     if not len(shown):
         BatchStream(training, config.training.max_tokens_per_batch, config.seed)  # likewise

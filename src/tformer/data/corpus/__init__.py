@@ -6,11 +6,10 @@ numbers. What happens to odd characters is said once, at the head of `lines`.
 """
 
 from tformer.data.corpus.lines import arriving_lines, clean, find_file, iter_lines, read_lines
-from tformer.data.corpus.reader import Corpus, CorpusReader, Pair, read_corpus
+from tformer.data.corpus.reader import CorpusReader, Pair
 from tformer.data.corpus.report import CorpusReport, LeftOut
 
 __all__ = [
-    "Corpus",
     "CorpusReader",
     "CorpusReport",
     "LeftOut",
@@ -19,6 +18,5 @@ __all__ = [
     "clean",
     "find_file",
     "iter_lines",
-    "read_corpus",
     "read_lines",
 ]

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, Protocol
 
@@ -79,27 +78,6 @@ class CorpusReader:
     def place(self, number: int) -> str:
         """Where the pair of this number stands, such as `b.en + b.fr, line 17`, as far as has been read."""
         return self.report.place(number)
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """The pairs kept, in order; `lines[i]` is the number, from 1, that `pairs[i]` has in its file."""
-
-    pairs: list[Pair]
-    lines: list[int]
-    report: CorpusReport
-
-
-def read_corpus(source: Source, split_name: SplitName, config: DataConfig, *, drop_blank: bool = True) -> Corpus:
-    """All of what `CorpusReader` gives, at once.
-
-    Raises:
-        ConfigError: the file, the hub's data set or the split does not exist.
-        DataError: the content is wrong, or no pair is left.
-    """
-    reader = CorpusReader(source, split_name, config, drop_blank=drop_blank)
-    rows = list(reader)
-    return Corpus([row[1:] for row in rows], [row[0] for row in rows], reader.report)
 
 
 def _open(source: Source, split_name: SplitName, config: DataConfig) -> _Format:

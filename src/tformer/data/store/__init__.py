@@ -4,9 +4,9 @@
 the files.
 """
 
-from tformer.data.store.ids import Sentences, TokenisedCorpus, tokenise, tokenise_text
+from tformer.data.store.ids import Sentences, TokenisedCorpus, tokenise
 from tformer.data.store.sampling import resample
-from tformer.data.store.text import IntArray, TextCorpus, read_text, store_text
+from tformer.data.store.text import IntArray, TextCorpus, read_text, store_pairs, store_text
 
 __all__ = [
     "IntArray",
@@ -15,7 +15,7 @@ __all__ = [
     "TokenisedCorpus",
     "read_text",
     "resample",
+    "store_pairs",
     "store_text",
     "tokenise",
-    "tokenise_text",
 ]

@@ -5,7 +5,7 @@ longest length.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from io import RawIOBase
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from tformer.data.corpus import Corpus, CorpusReport, LeftOut
+from tformer.data.corpus import CorpusReport
 from tformer.data.store.cache import find_kept, fingerprint, naming_the_folder, scratch_file, write_mapped
 from tformer.data.store.text import IntArray, TextCorpus
 from tformer.errors import DataError
@@ -139,7 +139,7 @@ class TokenisedCorpus:
         return self.reports[int(self.source_of[index])].place(int(self.lines[index]))
 
 
-def tokenise_text(
+def tokenise(
     text: TextCorpus, tokenizers: Encoders, max_length: int | None, *, cached: bool = False
 ) -> TokenisedCorpus:
     """Turn a corpus into ids, leaving out and counting the pairs that have too many pieces on a side.
@@ -217,41 +217,3 @@ def _mapped_ids(file: IO[bytes]) -> npt.NDArray[np.int32]:
     with naming_the_folder():
         file.flush()
     return np.memmap(file, dtype=np.int32, mode="r")
-
-
-def tokenise(corpus: Corpus, tokenizers: Encoders, max_length: int | None) -> TokenisedCorpus:
-    """Turn a corpus in memory into ids, leaving out and counting the pairs that have too many pieces on a side.
-
-    Args:
-        corpus: sentence pairs.
-        tokenizers: turn text into ids, each its side.
-        max_length: the longest side in pieces, EOS included; None keeps every pair, as evaluation must.
-
-    Raises:
-        DataError: no pair is short enough.
-    """
-    src = tokenizers.source.encode_batch([source for source, _ in corpus.pairs])
-    tgt = tokenizers.target.encode_batch([target for _, target in corpus.pairs])
-    kept = [
-        index
-        for index, (source, target) in enumerate(zip(src, tgt, strict=True))
-        if max_length is None or max(len(source), len(target)) < max_length
-    ]
-    report = corpus.report
-    if len(kept) < len(src):
-        short = set(kept)
-        dropped = [corpus.lines[index] for index in range(len(src)) if index not in short]
-        too_long = LeftOut.of(f"longer than {max_length} pieces", dropped)
-        report = replace(report, left_out=(*report.left_out, too_long))
-    if not kept:
-        raise DataError(f"{'; '.join(report.lines())}: no pair is left; raise data.max_length (now {max_length})")
-    return TokenisedCorpus(
-        Sentences.pack(src[index] for index in kept),
-        Sentences.pack(tgt[index] for index in kept),
-        np.array([corpus.lines[index] for index in kept]),
-        (report,),
-        np.zeros(len(kept), dtype=np.int16),
-        (1.0,),
-        np.array(kept),
-        max_length,
-    )

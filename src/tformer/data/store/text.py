@@ -226,6 +226,22 @@ def store_text(
     return replace(text, fingerprint=fingerprint(facts, read))
 
 
+def store_pairs(pairs: Sequence[Pair], name: str) -> TextCorpus:
+    """Put pairs that are in memory already into a corpus of that name, each on the line of its place among them."""
+    return store_text([_Listed(pairs, CorpusReport(name, len(pairs)))])
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A list of pairs, as a reader."""
+
+    listed: Sequence[Pair]
+    report: CorpusReport
+
+    def __iter__(self) -> Iterator[tuple[int, str, str]]:
+        return ((number, *pair) for number, pair in enumerate(self.listed, start=1))
+
+
 def _write_text(output: RawIOBase, readers: Sequence[PairReader]) -> None:
     """An Arrow file in batches; the last one is empty and carries the reports, which are complete only then."""
     import pyarrow
