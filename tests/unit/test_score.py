@@ -1,4 +1,4 @@
-"""What is scored, by which tokenizer, and what is refused. That the numbers are the command's is a golden test."""
+"""What is scored, by which recipe, and what is refused. That the numbers are the command's is a golden test."""
 
 import json
 import logging
@@ -13,7 +13,8 @@ import sacrebleu
 from sacrebleu.dataset import DATASETS
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
-from tformer.decoding.score import bleu_tokenizer, compare, pronoun_accuracy, read_testset, score_corpus
+from tformer.decoding.score import Evaluation, Recipe, compare, pronoun_accuracy, read_testset, score_corpus
+from tformer.decoding.score.metrics import choose_tokenizer
 from tformer.errors import ConfigError, DataError
 
 REFERENCES = [
@@ -21,6 +22,7 @@ REFERENCES = [
     "We will read a long book tonight.",
     "Rain falls on the old roof again.",
 ]
+EN = Recipe("en")
 
 
 @dataclass
@@ -29,50 +31,123 @@ class Item:
     wrong: str
 
 
+# ---- Scores and their signatures ----
+
+
 def test_perfect_translations_score_100():
-    scores = score_corpus(REFERENCES, REFERENCES, "en")
+    scores = score_corpus(REFERENCES, [REFERENCES], EN)
     assert scores.bleu == pytest.approx(100)
     assert scores.chrf == pytest.approx(100)
     assert scores.sentences == 3
 
 
 def test_references_are_one_a_sentence_not_several_of_the_first():
-    scores = score_corpus([REFERENCES[0], "Nothing is alike.", "Other words stand here."], REFERENCES, "en")
-    assert 0 < scores.bleu < 60
+    hypotheses = ["El gato ve al perro.", "Nada de nada hoy.", "Otra frase sin relación."]
+    references = ["El gato ve al perro.", "El niño pinta al caballo blanco.", "El oso llama al zorro."]
+    scores = score_corpus(hypotheses, [references], Recipe("es"))
+    assert 20 < scores.bleu < 60
     assert "nrefs:1|" in scores.signature
 
 
+def test_references_nested_by_sentence_are_refused():
+    hypotheses = [*REFERENCES[:2], "Other words stand here."]
+    with pytest.raises(DataError, match="got 3 hypotheses and 1 and 1 and 1 references"):
+        score_corpus(hypotheses, [[reference] for reference in REFERENCES], EN)
+
+
+def test_a_second_translator_can_only_help_bleu_and_chrf_and_is_counted_in_the_signatures():
+    hypotheses = ["The little cat sleeps on the mat.", *REFERENCES[1:]]
+    alone = score_corpus(hypotheses, [REFERENCES], EN)
+    both = score_corpus(hypotheses, [REFERENCES, hypotheses], EN)
+    assert both.bleu == pytest.approx(100)
+    assert alone.bleu < both.bleu
+    assert alone.chrf < both.chrf
+    assert both.signature.startswith("nrefs:2|")
+    assert both.chrf_signature.startswith("nrefs:2|")
+
+
 def test_signatures_name_tokenizer_case_and_version():
-    scores = score_corpus(REFERENCES, REFERENCES, None)
+    scores = score_corpus(REFERENCES, [REFERENCES], Recipe())
     assert {"case:mixed", "tok:13a", f"version:{sacrebleu.__version__}"} <= set(scores.signature.split("|"))
     assert {"case:mixed", "nw:0", f"version:{sacrebleu.__version__}"} <= set(scores.chrf_signature.split("|"))
 
 
-def test_case_counts():
-    assert score_corpus([line.upper() for line in REFERENCES], REFERENCES, "en").bleu < 10
+def test_case_counts_unless_it_is_ignored_and_then_the_signatures_say_so():
+    upper = [line.upper() for line in REFERENCES]
+    assert score_corpus(upper, [REFERENCES], EN).bleu < 10
+    scores = score_corpus(upper, [REFERENCES], Recipe("en", lowercase=True, further=("chrf++",)))
+    assert scores.bleu == pytest.approx(100)
+    assert scores.chrf == scores.further["chrf++"].score == pytest.approx(100)
+    for signature in (scores.signature, scores.chrf_signature, scores.further["chrf++"].signature):
+        assert "|case:lc|" in signature
 
 
 def test_the_json_form_holds_numbers_and_signatures():
-    scores = score_corpus(REFERENCES, REFERENCES, "en")
+    scores = score_corpus(REFERENCES, [REFERENCES], Recipe("en", further=("ter", "chrf++")))
     shown = json.loads(json.dumps(scores.to_json()))
-    assert set(shown) == {"bleu", "chrf", "signature", "chrf_signature", "sentences"}
+    assert set(shown) == {"bleu", "chrf", "signature", "chrf_signature", "chrf++", "ter", "sentences"}
     assert shown["bleu"] == scores.bleu
+    assert shown["ter"] == {"score": 0, "signature": scores.further["ter"].signature}
+    assert shown["chrf++"]["score"] == pytest.approx(100)
+    assert "nw:2" in shown["chrf++"]["signature"]
+
+
+def test_a_person_reads_each_metric_with_its_signature():
+    scores = score_corpus(REFERENCES, [REFERENCES], Recipe("en", further=("ter", "chrf++")))
+    lines = [line.split() for line in scores.lines()]
+    assert [name for name, _, _ in lines] == ["BLEU", "chrF", "chrF++", "TER"]
+    assert [number for _, number, _ in lines] == ["100.00", "100.00", "100.00", "0.00"]
+    assert [signature for _, _, signature in lines] == [
+        scores.signature, scores.chrf_signature, *(each.signature for each in scores.further.values())
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [(REFERENCES[:2], REFERENCES), ([], REFERENCES), ([], [])])
 def test_unequal_counts_and_nothing_at_all_are_refused_with_both_counts(hypotheses, references):
     message = f"got {len(hypotheses)} .* and {len(references)} references"
     with pytest.raises(DataError, match=message):
-        score_corpus(hypotheses, references, "en")
+        score_corpus(hypotheses, [references], EN)
     with pytest.raises(DataError, match=message):
-        compare({"base": hypotheses}, references, "en")
+        compare([("base", hypotheses)], [references], EN)
     with pytest.raises(DataError, match=message):
         pronoun_accuracy(hypotheses, [Item("il", "elle") for _ in references])
 
 
-def test_blank_translations_score_0():
-    scores = score_corpus(["", " ", ""], REFERENCES, "en")
-    assert (scores.bleu, scores.chrf) == (0, 0)
+def test_a_second_reference_that_is_shorter_is_refused():
+    with pytest.raises(DataError, match="got 3 hypotheses and 3 and 2 references"):
+        score_corpus(REFERENCES, [REFERENCES, REFERENCES[:2]], EN)
+
+
+@pytest.mark.parametrize("references", [REFERENCES, ["", "  ", ""]])
+def test_blank_translations_score_0(references):
+    scores = score_corpus(["", " ", ""], [references], EN)
+    assert (scores.bleu, scores.chrf, scores.sentences) == (0, 0, 3)
+
+
+def test_references_that_are_all_blank_score_0():
+    scores = score_corpus(REFERENCES, [["", " ", ""]], Recipe("en", further=("ter",)))
+    assert (scores.bleu, scores.chrf, scores.further["ter"].score) == (0, 0, 100)
+
+
+def test_a_metric_that_there_is_not_is_refused():
+    with pytest.raises(ConfigError, match=r"--metric: expected chrf\+\+ or ter, got bluert, chrf; BLEU and chrF are"):
+        score_corpus(REFERENCES, [REFERENCES], Recipe("en", further=("chrf", "bluert")))
+
+
+def test_tokenised_text_is_noted_once_and_nothing_is_logged(caplog, capfd):
+    tokenised = ["It rains ."] * 100 + REFERENCES
+    with caplog.at_level(logging.WARNING):
+        scores = score_corpus(tokenised, [tokenised], EN)
+        compare([("base", tokenised)], [tokenised], EN)
+    [note] = scores.notes
+    assert "100 hypotheses" in note
+    assert caplog.records == []
+    assert capfd.readouterr() == ("", "")
+    assert score_corpus(REFERENCES, [REFERENCES], EN).notes == ()
+    assert score_corpus(tokenised, [tokenised], Recipe("en", tokenize="none")).notes == ()  # it was said already
+
+
+# ---- How BLEU cuts words ----
 
 
 class Words:
@@ -88,71 +163,186 @@ def extras(monkeypatch):
     monkeypatch.setattr(tokenizer_ko_mecab, "TokenizerKoMecab", Words)
 
 
+@pytest.fixture
+def no_extras(monkeypatch):
+    for module in (tokenizer_ja_mecab, tokenizer_ko_mecab):
+        monkeypatch.setattr(module, "MeCab", None)  # as it is where the import failed
+
+
 @pytest.mark.usefixtures("extras")
 @pytest.mark.parametrize(
     ("target_lang", "tokenizer"),
     [
         *[("fr", "13a"), (None, "13a"), ("", "13a"), ("kok", "13a")],
-        *[("zh", "zh"), ("zh-CN", "zh"), ("ZH_Hant", "zh"), ("zho_Hans", "zh")],
-        *[("ja", "ja-mecab"), ("jpn_Jpan", "ja-mecab"), ("ko", "ko-mecab"), ("kor_Hang", "ko-mecab")],
+        *[("zh", "zh"), ("zh-CN", "zh"), ("ZH_Hant", "zh"), ("zho_Hans", "zh"), ("yue_Hant", "zh")],
+        *[("ja", "ja-mecab"), ("jpn_Jpan", "ja-mecab"), ("ja-JP", "ja-mecab")],
+        *[("ko", "ko-mecab"), ("kor_Hang", "ko-mecab"), ("ko-KR", "ko-mecab")],
     ],
 )
 def test_the_tokenizer_follows_the_target_language(target_lang, tokenizer):
-    assert bleu_tokenizer(target_lang) == (tokenizer, None)
+    assert choose_tokenizer(Recipe(target_lang)) == (tokenizer, None)
+    assert choose_tokenizer(Recipe(target_lang, tokenize="intl")) == ("intl", None)
 
 
-@pytest.mark.parametrize(("lang", "module"), [("ja", tokenizer_ja_mecab), ("ko", tokenizer_ko_mecab)])
-def test_without_its_extra_a_language_is_scored_by_characters_and_told_what_to_install(monkeypatch, lang, module):
-    monkeypatch.setattr(module, "MeCab", None)
-    scores = score_corpus(["私は音楽が好きです。"], ["私は数学が好きです。"], lang)
-    assert "tok:char" in scores.signature
+@pytest.mark.usefixtures("no_extras")
+@pytest.mark.parametrize(
+    ("target_lang", "extra"),
+    [("ja", "ja"), ("jpn", "ja"), ("ja-JP", "ja"), ("ko", "ko"), ("kor_Hang", "ko")],
+)
+def test_without_its_extra_a_language_is_scored_by_characters_and_told_what_to_install(target_lang, extra):
+    scores = score_corpus(["私は音楽が好きです。"], [["私は数学が好きです。"]], Recipe(target_lang))
+    assert "|tok:char|" in scores.signature
     assert scores.bleu > 0
     [note] = scores.notes
-    assert f"pip install 'sacrebleu[{lang}]'" in note
+    assert note == (f"BLEU counts characters: {extra}-mecab needs `pip install 'tformer[{extra}]'` to count words")
+
+
+@pytest.mark.usefixtures("no_extras")
+@pytest.mark.parametrize("extra", ["ja", "ko"])
+def test_a_tokenizer_that_was_asked_for_is_not_replaced(extra):
+    with pytest.raises(ConfigError, match=rf"--tokenize {extra}-mecab: needs `pip install 'tformer\[{extra}\]'`"):
+        score_corpus(REFERENCES, [REFERENCES], Recipe("en", tokenize=f"{extra}-mecab"))
+
+
+@pytest.mark.usefixtures("no_extras")
+def test_spaces_in_a_japanese_hypothesis_change_nothing_where_characters_are_counted():
+    plain, spaced = (
+        score_corpus([line], [["私は数学が好きです。"]], Recipe("ja"))
+        for line in ("私は音楽が好きです。", "私 は 音楽 が 好き です 。 ")
+    )
+    assert (plain.bleu, plain.chrf) == (spaced.bleu, spaced.chrf)
+
+
+@pytest.mark.parametrize(("lang", "library"), [("ja", "MeCab"), ("ko", "mecab_ko")])
+def test_with_its_extra_a_language_is_scored_by_words(lang, library):
+    pytest.importorskip(library)
+    hypothesis, reference = {
+        "ja": ("私は音楽が好きです。", "私は数学が好きです。"),
+        "ko": ("나는 음악을 좋아합니다.", "나는 수학을 좋아합니다."),
+    }[lang]
+    scores = score_corpus([hypothesis], [[reference]], Recipe(lang))
+    assert f"|tok:{lang}-mecab-" in scores.signature
+    assert scores.notes == ()
+    assert 30 < scores.bleu < 60
+    if lang == "ja":
+        assert score_corpus(["私 は 音楽 が 好き です 。"], [[reference]], Recipe(lang)).bleu == scores.bleu
 
 
 def test_chinese_is_scored_by_its_own_tokenizer():
-    hypotheses, references = ["我喜欢数学和音乐。", "他在图书馆读书。"], ["我喜欢数学与音乐。", "他在图书馆看书。"]
-    scores = score_corpus(hypotheses, references, "zh")
+    hypotheses = ["我喜欢数学和音乐。", "今天天气很好。", "他在图书馆读书。"]
+    references = ["我喜欢数学与音乐。", "今天天气非常好。", "他在图书馆看书。"]
+    scores = score_corpus(hypotheses, [references], Recipe("zh", further=("ter",)))
     assert "tok:zh" in scores.signature
-    assert scores.bleu > 30
-    assert score_corpus(hypotheses, references, None).bleu == 0
+    assert scores.bleu > 50
+    assert 0 < scores.further["ter"].score < 40  # of characters, or every sentence would be one wrong word
+    assert "asian:yes" in scores.further["ter"].signature
+    assert score_corpus(hypotheses, [references], Recipe()).bleu == 0
 
 
-def test_tokenised_text_is_noted_once_and_nothing_is_logged(caplog, capfd):
-    tokenised = ["It rains ."] * 100 + REFERENCES
-    with caplog.at_level(logging.WARNING):
-        scores = score_corpus(tokenised, tokenised, "en")
-        compare({"base": tokenised}, tokenised, "en")
-    [note] = scores.notes
-    assert "100 hypotheses" in note
-    assert caplog.records == []
-    assert capfd.readouterr() == ("", "")
-    assert score_corpus(REFERENCES, REFERENCES, "en").notes == ()
+def test_a_tokenizer_that_there_is_not_is_refused_with_those_there_are():
+    with pytest.raises(ConfigError, match=r"--tokenize: expected one of none, zh, 13a, .*, got moses"):
+        score_corpus(REFERENCES, [REFERENCES], Recipe("en", tokenize="moses"))
 
 
-def test_a_comparison_tells_a_better_system_from_chance():
+@pytest.fixture
+def no_network(monkeypatch):
+    """Makes every download fail; the failure can be chosen."""
+    failures = [urllib.error.URLError("no route")]
+
+    def urlopen(*_, **__):
+        raise failures[-1]
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    return failures.append
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_tokenizer_that_cannot_be_downloaded_is_an_error_of_one_line(tmp_path, monkeypatch):
+    from sacrebleu.tokenizers import tokenizer_spm
+
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    with pytest.raises(DataError, match=r"download the tokenizer flores200 to .*, got URLError.*copy that") as error:
+        score_corpus(REFERENCES, [REFERENCES], Recipe("en", tokenize="flores200"))
+    assert "\n" not in str(error.value)
+
+
+# ---- Comparisons ----
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "randomization"])
+def test_a_comparison_tells_a_better_system_from_chance(test):
     references = [
         f"The {animal} sees the {other}." for animal in ("cat", "dog", "fox", "hen") for other in ("cow", "ant")
     ]
     worse = [line.replace("sees the", "looks at") if place % 3 else line for place, line in enumerate(references)]
-    comparison = compare({"base": worse, "same": worse, "better": references}, references, "en")
-    base, same, better = comparison.systems
-    assert [row.name for row in comparison.systems] == ["base", "same", "better"]
-    assert base.bleu == same.bleu == score_corpus(worse, references, "en").bleu
-    assert better.bleu == pytest.approx(100)
-    assert base.p_value is None
-    assert same.p_value == 1
-    assert better.p_value < 0.05
-    assert base.ci > 0
-    assert abs(base.mean - base.bleu) < base.ci
-    assert {"bs:1000", "tok:13a"} <= set(comparison.signature.split("|"))
-    json.dumps([base.mean, base.ci, better.p_value])  # plain numbers
+    comparison = compare([("base", worse), ("same", worse), ("better", references)], [references], EN, test)
+    assert [system.name for system in comparison.systems] == ["base", "same", "better"]
+    scores = score_corpus(worse, [references], EN)
+    for metric, score in (("bleu", scores.bleu), ("chrf", scores.chrf)):
+        base, same, better = (system.scores[metric] for system in comparison.systems)
+        assert base.score == same.score == score
+        assert better.score == pytest.approx(100)
+        assert base.p_value is None
+        assert same.p_value == 1
+        assert better.p_value < 0.05
+        if test == "bootstrap":
+            assert base.ci > 0
+            assert abs(base.mean - base.score) < base.ci
+    samples = {"bootstrap": "bs:1000", "randomization": "ar:10000"}[test]
+    assert {samples, "seed:12345", "tok:13a"} <= set(comparison.signatures["bleu"].split("|"))
+    assert {samples, "seed:12345", "nw:0"} <= set(comparison.signatures["chrf"].split("|"))
+    json.dumps(comparison.to_json())  # plain numbers
+
+
+def test_a_comparison_is_told_metric_by_metric():
+    worse = ["A cat sleeps.", *REFERENCES[1:]]
+    comparison = compare([("base", worse), ("best", REFERENCES)], [REFERENCES], Recipe("en", further=("ter",)))
+    head, *rows = comparison.lines()
+    assert head == "paired bootstrap, 95% intervals, the baseline first"
+    assert [row.split()[0] for row in rows[::3]] == ["BLEU", "chrF", "TER"]
+    assert [row.split()[1] for row in rows[::3]] == list(comparison.signatures.values())
+    assert all(row.endswith(" baseline: base") for row in rows[1::3])
+    assert all(": best" in row and "p = 0." in row for row in rows[2::3])
+    shown = comparison.to_json()
+    assert shown["test"] == "bootstrap"
+    assert shown["systems"][0].keys() == {"name", "bleu", "chrf", "ter"}
+    assert shown["systems"][1]["ter"].keys() == {"score", "mean", "ci", "p_value"}
+
+
+def test_two_systems_of_one_name_are_two():
+    assert len(compare([("a", REFERENCES), ("a", REFERENCES)], [REFERENCES], EN).systems) == 2
 
 
 def test_a_comparison_names_the_system_whose_lines_are_missing():
     with pytest.raises(DataError, match="got 2 translations of other and 3 references"):
-        compare({"base": REFERENCES, "other": REFERENCES[:2]}, REFERENCES, "en")
+        compare([("base", REFERENCES), ("other", REFERENCES[:2])], [REFERENCES], EN)
+
+
+def test_a_significance_test_that_there_is_not_is_refused():
+    with pytest.raises(ConfigError, match="--significance: expected bootstrap or randomization, got t-test"):
+        compare([("a", REFERENCES), ("b", REFERENCES)], [REFERENCES], EN, "t-test")
+
+
+# ---- The report ----
+
+
+@pytest.mark.parametrize(("perplexity", "read"), [(float("inf"), "inf"), (float("nan"), "nan"), (2.5, "2.50")])
+def test_a_perplexity_beyond_all_bounds_is_null_in_json_and_inf_to_a_person(perplexity, read):
+    evaluation = Evaluation("about", "set", score_corpus(REFERENCES, [REFERENCES], EN), {}, perplexity=perplexity)
+    shown = json.loads(json.dumps(evaluation.to_json(), allow_nan=False))
+    assert shown["perplexity"] == (2.5 if read == "2.50" else None)
+    assert evaluation.lines()[-1].split()[:2] == ["perplexity", read]
+
+
+def test_what_does_not_apply_is_left_out():
+    evaluation = Evaluation("about", "set", score_corpus(REFERENCES, [REFERENCES], EN), {"tformer": "1"})
+    assert evaluation.to_json().keys() == {
+        "bleu", "chrf", "signature", "chrf_signature", "sentences", "about", "corpus", "versions"
+    }  # fmt: skip
+    assert len(evaluation.lines()) == 3
+
+
+# ---- Pronouns ----
 
 
 @pytest.mark.parametrize(
@@ -177,6 +367,9 @@ def test_pronoun_accuracy_is_the_share_of_right_sentences():
     assert pronoun_accuracy(hypotheses, items) == 0.5
 
 
+# ---- Public test sets ----
+
+
 def test_a_test_set_that_does_not_exist_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match=r"got 'wmt144'; did you mean .*wmt14"):
         read_testset("wmt144", "en-de")
@@ -189,36 +382,59 @@ def test_a_language_pair_that_a_test_set_lacks_is_refused_with_those_it_has():
         read_testset("wmt14", "en-xx")
 
 
-def test_a_test_set_is_read_line_by_line(tmp_path, monkeypatch):
-    (tmp_path / "source").write_bytes("One.\nTwo\u2028parts. \n".encode())
-    (tmp_path / "reference").write_bytes(b"Un.\nDeux.\n")
-    monkeypatch.setattr(sacrebleu, "get_source_file", lambda name, langpair: str(tmp_path / "source"))
-    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, langpair: [str(tmp_path / "reference")])
-    assert read_testset("wmt14", "en-fr") == (["One.", "Two\u2028parts."], ["Un.", "Deux."])
+@pytest.fixture
+def testset(tmp_path, monkeypatch):
+    """Puts files where sacreBLEU finds those of any test set: the source, then references."""
+
+    def put(*contents):
+        for place, content in enumerate(contents):
+            (tmp_path / str(place)).write_bytes(content)
+        paths = [str(tmp_path / str(place)) for place in range(len(contents))]
+        monkeypatch.setattr(sacrebleu, "get_source_file", lambda name, langpair: paths[0])
+        monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, langpair: paths[1:])
+
+    return put
 
 
-def test_a_test_set_of_several_references_is_refused(monkeypatch):
-    monkeypatch.setattr(sacrebleu, "get_source_file", lambda name, langpair: "source")
-    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, langpair: ["a", "b"])
-    with pytest.raises(ConfigError, match="got 2 in wmt17/tworefs"):
-        read_testset("wmt17/tworefs", "en-fi")
+def test_a_test_set_is_read_line_by_line(testset):
+    testset("One.\nTwo\u2028parts. \n".encode(), b"Un.\nDeux.\n")
+    assert read_testset("wmt14", "en-fr") == (["One.", "Two\u2028parts."], [["Un.", "Deux."]])
 
 
-@pytest.mark.parametrize("failure", [urllib.error.URLError("no route"), SystemExit(1)])
-def test_a_failed_download_is_an_error_of_one_line(tmp_path, monkeypatch, failure):
-    def urlopen(*_, **__):
-        raise failure
+def test_a_test_set_may_have_several_references(testset):
+    testset(b"One.\nTwo.\n", b"Yksi.\nKaksi.\n", b"Eka.\n\n")
+    assert read_testset("wmt17/tworefs", "en-fi") == (["One.", "Two."], [["Yksi.", "Kaksi."], ["Eka.", ""]])
 
-    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+
+def test_a_test_set_without_references_is_refused(testset):
+    testset(b"One.\n")
+    with pytest.raises(ConfigError, match="wmt14 has no references for en-de"):
+        read_testset("wmt14", "en-de")
+
+
+def test_a_test_set_that_was_copied_in_part_is_refused(testset):
+    testset(b"One.\nTwo.\n", b"Un.\n")
+    with pytest.raises(DataError, match=r"got 2 in .*0 and 1 in .*1; delete or copy"):
+        read_testset("wmt14", "en-fr")
+
+
+@pytest.mark.parametrize("failure", [urllib.error.URLError("no route"), SystemExit(1), OSError("two\nlines")])
+def test_a_failed_download_is_an_error_of_one_line_that_says_how_to_do_without(
+    tmp_path, monkeypatch, no_network, failure
+):
+    no_network(failure)
     monkeypatch.setattr(DATASETS["wmt14"], "_outdir", str(tmp_path))
     monkeypatch.setattr(DATASETS["wmt14"], "_rawdir", str(tmp_path / "raw"))
-    with pytest.raises(
-        DataError, match=r"expected to download wmt14 \(en-de\) to .*, got (URLError|SystemExit)"
-    ) as error:
+    message = (
+        r"expected wmt14 \(en-de\) in .*, or to download it from https://.*, got (URLError|SystemExit|OSError).*copy"
+    )
+    with pytest.raises(DataError, match=message) as error:
         read_testset("wmt14", "en-de")
     assert "\n" not in str(error.value)
+    assert DATASETS["wmt14"].data[0] in str(error.value)
+    assert "`sacrebleu -t wmt14 -l en-de --echo src`" in str(error.value)
 
 
-def test_importing_the_module_does_not_import_sacrebleu(tmp_path):
+def test_importing_the_package_does_not_import_sacrebleu(tmp_path):
     code = "import sys, tformer.decoding.score; sys.exit('sacrebleu' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
