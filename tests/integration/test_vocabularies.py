@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from tformer.config import load_config
+
 SENTENCE = "The red boat is old."
 SEPARATE = {"tokenizer__shared": False, "model__tie_embeddings": "decoder", "training__max_steps": 6}
 
@@ -69,3 +71,39 @@ def test_a_mixture_of_tokenizer_files_is_refused_in_one_line(tformer, trained, s
     assert (result.code, result.out) == (1, "")
     [line] = result.err.splitlines()
     assert "found tokenizer.model and tokenizer.source.model and tokenizer.target.model; copy" in line
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_folder_says_how_large_the_vocabulary_became_and_resumes_with_what_was_asked(
+    train, tformer, tmp_path, shared
+):
+    folder = tmp_path / "model"
+    settings = {"tokenizer__shared": shared, "model__tie_embeddings": "decoder", "tokenizer__vocab_size": 32000}
+    first = train(folder, training__max_steps=2, **settings)
+    assert first.code == 0, first.err
+    notes = [line for line in first.err.splitlines() if "vocabulary 32000 -> " in line]
+    sizes = [int(line.split("-> ")[1].split(":")[0]) for line in notes]
+    assert len(sizes) == (1 if shared else 2)
+    for steps in (3, 4):
+        assert load_config(folder / "config.yaml").tokenizer.vocab_size == max(sizes)
+        facts = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+        assert facts["vocab_size_asked"] == 32000
+        again = train(folder, "--resume", training__max_steps=steps, **settings)
+        assert again.code == 0, again.err
+        assert "vocab_size" not in again.err
+    without = tformer("train", "--resume", "--output", folder, "--set", "training.max_steps=5")
+    assert (without.code, "vocab_size" in without.err) == (0, False)
+    other = train(folder, "--resume", **{**settings, "tokenizer__vocab_size": 31999})
+    assert other.code == 2
+    assert f"tokenizer.vocab_size {max(sizes)} -> 31999" in other.err
+
+
+def test_a_lost_environment_asks_for_the_size_there_is(train, tmp_path):
+    folder = tmp_path / "model"
+    train(folder, training__max_steps=2, tokenizer__vocab_size=32000)
+    size = load_config(folder / "config.yaml").tokenizer.vocab_size
+    for damage in (lambda path: path.write_text("{", encoding="utf-8"), lambda path: path.unlink()):
+        damage(folder / "environment.json")
+        refused = train(folder, "--resume", training__max_steps=3, tokenizer__vocab_size=32000)
+        assert f"tokenizer.vocab_size {size} -> 32000" in refused.err
+    assert train(folder, "--resume", training__max_steps=3, tokenizer__vocab_size=size).code == 0

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tformer.config import DataConfig, FilePair, JsonlFile, TmxFile, TokenizerConfig, TsvFile
+from tformer.config import DataConfig, FilePair, JsonlFile, TmxFile, TsvFile
 from tformer.data.corpus import CorpusReader, clean, iter_lines, read_lines
-from tformer.data.tokenizer import Tokenizer
-from tformer.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 CONFIG = DataConfig(source_lang="en", target_lang="es")
 COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -187,37 +185,3 @@ def test_tsv_columns_never_slide(tmp_path, rows):
     for number, source, target in read:
         assert source.startswith(f"{number}.1:")
         assert target.startswith(f"{number}.2:")
-
-
-@pytest.fixture(scope="module", params=["bpe", "unigram"])
-def tokenizer(request):
-    """Changes no character but white space, knows few of them, and has bytes for the rest."""
-    config = TokenizerConfig(vocab_size=300, normalization="identity", algorithm=request.param)
-    return Tokenizer.train(["a small corpus of few words", "un petit corpus de peu de mots"] * 9, config)
-
-
-def folded(text):
-    """What is left of white space: plain spaces, single, between words. ▁ is SentencePiece's sign for a space."""
-    return " ".join(word for word in clean(text).split(" ") if word)
-
-
-@unhurried
-@given(st.text(st.one_of(st.sampled_from("abcdefw <>/s0x4▁"), st.characters())))
-def test_text_comes_back_from_its_ids(tokenizer, text):
-    ids = tokenizer.encode(text)
-    assert not {PAD_ID, BOS_ID, EOS_ID, UNK_ID} & set(ids)
-    back = tokenizer.decode(ids)
-    if "▁" in text:
-        assert folded(back) == folded(text.replace("▁", " "))
-    else:
-        assert back == folded(text)
-
-
-@unhurried
-@given(st.data())
-def test_any_ids_decode_to_one_line(tokenizer, data):
-    ids = data.draw(st.lists(st.integers(0, tokenizer.vocab_size - 1)))
-    text = tokenizer.decode(ids)
-    assert len(text.splitlines()) <= 1
-    assert "\0" not in text
-    text.encode("utf-8")

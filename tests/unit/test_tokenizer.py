@@ -1,6 +1,7 @@
 import io
 import subprocess
 import sys
+import unicodedata
 
 import pytest
 
@@ -142,10 +143,71 @@ def test_no_control_id_ever_comes_from_text(algorithm, byte_fallback, text):
     assert not CONTROL_IDS & set(train(**settings).encode(text))
 
 
-def test_identity_keeps_signs_and_nfkc_makes_them_compatible(exact, default):
-    for text in ("5 m² and ½ of 10³", "２０２４ ￥", "e\u0301 \u00e9", "a\u00a0b\tc", "日本語 😀", "\u200b\u2047"):
-        assert exact.decode(exact.encode(text)) == text
-    assert default.decode(default.encode("5 m² of 10³")) == "5 m2 of 103"
+@pytest.fixture(scope="module")
+def normalizing(exact, default):
+    """A tokenizer of each rule."""
+    others = {rule: train(normalization=rule) for rule in ("nfkc", "nfc")}
+    return {"identity": exact, "nmt_nfkc": default, **others}
+
+
+RULES = ("nmt_nfkc", "nfkc", "nfc", "identity")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),  # read: by each of RULES in turn
+    [
+        ("10³ 5 m²", ("103 5 m2", "103 5 m2", "10³ 5 m²", "10³ 5 m²")),
+        ("½", ("1⁄2", "1⁄2", "½", "½")),  # with U+2044, the fraction slash
+        ("ﬁn…", ("fin...", "fin...", "ﬁn…", "ﬁn…")),
+        ("２０２４ ＡＢ", ("2024 AB", "2024 AB", "２０２４ ＡＢ", "２０２４ ＡＢ")),
+        ("ｶﾞ", ("\u30ac", "\u30ac", "ｶﾞ", "ｶﾞ")),
+        ("① ™ ㎡", ("1 TM m2", "1 TM m2", "① ™ ㎡", "① ™ ㎡")),
+        ("caf\u0065\u0301", ("caf\u00e9", "caf\u00e9", "caf\u00e9", "caf\u0065\u0301")),
+        ("\u1100\u1161\u11a8", ("\uac01", "\uac01", "\uac01", "\u1100\u1161\u11a8")),
+        ("a\u0323\u0302", ("\u1ead", "\u1ead", "\u1ead", "a\u0323\u0302")),
+        ("\u212b", ("\u00c5", "\u00c5", "\u00c5", "\u212b")),  # the ångström's own sign
+        ("น้ำ", ("น้\u0e4d\u0e32", "น้\u0e4d\u0e32", "น้\u0e33", "น้\u0e33")),  # Thai sara am, taken apart
+        ("a\u00a0b\u3000c", ("a b c", "a b c", "a\u00a0b\u3000c", "a\u00a0b\u3000c")),
+        ("a\tb", ("a b", "a\tb", "a\tb", "a\tb")),
+        ("a\u200bb", ("a b", "a\u200bb", "a\u200bb", "a\u200bb")),
+        ("\ufeffa\x01", ("a", "\ufeffa\x01", "\ufeffa\x01", "\ufeffa\x01")),
+        ("10 ～ 12", ("10 ～ 12", "10 ~ 12", "10 ～ 12", "10 ～ 12")),
+        ("“a” ‘b’ «c» – — ß ä ñ İı", ("“a” ‘b’ «c» – — ß ä ñ İı",) * 4),
+    ],
+)
+def test_each_rule_reads_odd_characters_like_this(normalizing, text, read):
+    assert tuple(normalizing[rule].decode(normalizing[rule].encode(text)) for rule in RULES) == read
+
+
+SCRIPTS = [
+    "👩‍👩‍👧‍👦 👍🏽 🇫🇷 ❤️ 1️⃣ 🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+    "𠮷野家 㐂 𪚥 豈",
+    "السَّلامُ عَلَيْكُمْ لا ٣٫١٤",
+    "नमस्ते हूँ क्ष क्‍ष श्री ड़",
+    "ขอบคุณมาก ค่ะ ผู้ใหญ่",
+    "שָׁלוֹם",
+    "ᄒᆞᆫ글",
+    "မြန်မာ",
+    "ქართული",
+    "አማርኛ",
+    "ᏣᎳᎩ",
+    "𐌲𐌿𐍄𐌹𐍃𐌺",
+    "Tiếng Việt",
+]
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
+@pytest.mark.parametrize("rule", RULES)
+def test_every_script_comes_back_with_no_change_but_the_rules_own(normalizing, algorithm, rule):
+    form = {"nmt_nfkc": "NFKC", "nfkc": "NFKC", "nfc": "NFC"}.get(rule)
+    unseen = normalizing[rule]
+    learnt = train(SCRIPTS * 3, algorithm=algorithm, normalization=rule, byte_fallback=False, vocab_size=2000)
+    for text in SCRIPTS:
+        expected = unicodedata.normalize(form, text) if form else text
+        for tokenizer in (unseen, learnt):
+            ids = tokenizer.encode(text)
+            assert tokenizer.decode(ids) == expected
+            assert UNK_ID not in ids
 
 
 def test_white_space_is_folded_by_default(default):
@@ -199,6 +261,21 @@ def test_unknown_characters_need_byte_fallback(exact):
     without = train(byte_fallback=False)
     assert UNK_ID in without.encode("日本語")
     assert "\u2047" in without.decode(without.encode("日本語"))
+
+
+@pytest.mark.parametrize(("algorithm", "rate"), [("bpe", 0.3), ("unigram", 0.2)])
+def test_words_are_cut_at_random_as_the_seed_says(algorithm, rate):
+    tokenizer = train(algorithm=algorithm, normalization="nfc")
+    plain = tokenizer.encode_batch(LINES)
+    draws = [tokenizer.sample_batch(LINES, rate, seed) for seed in (3, 4, 3)]
+    assert draws[0] == draws[2] != draws[1]
+    assert plain not in draws
+    assert [tokenizer.decode(ids) for ids in draws[0]] == [tokenizer.decode(ids) for ids in plain]
+    assert tokenizer.sample_batch(["e\u0301▁"], 0.0001 if algorithm == "bpe" else 50.0, 1) == [
+        tokenizer.encode("\u00e9▁")
+    ]
+    with pytest.raises(TypeError):
+        tokenizer.sample_batch(LINES, rate, -1)
 
 
 def test_batch_and_pieces_agree_with_single_lines(exact):

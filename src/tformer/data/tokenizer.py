@@ -15,9 +15,9 @@ import hashlib
 import io
 import os
 import re
-import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -43,6 +43,7 @@ _STAND_INS = (("▁", "\ufdd0"), ("▅", "\ufdd1"))
 # Behind a serialised model this names its normalizer_spec (field 3 of the message) nfc (its field 1): protocol buffers
 # join what comes twice. SentencePiece has no such rule and reads on without one; `Tokenizer` sees to it.
 _NFC = b"\x1a\x05\x0a\x03nfc"
+_MOST_PIECES = 10_000_000  # no corpus has so many, and SentencePiece takes time for each that is asked for
 _NO_LOG = 3  # SentencePiece's errors come as exceptions; its log would repeat them on stderr
 
 
@@ -131,17 +132,17 @@ class Tokenizer:
         import sentencepiece
 
         lines = [_guard(text, self._joins_accents) for text in texts]
-        ids: list[list[int]] = []
 
-        def sample() -> None:
+        def sample() -> list[list[int]]:
             sentencepiece.set_random_generator_seed(seed)
-            ids.extend(self._processor.encode(lines, enable_sampling=True, nbest_size=-1, alpha=rate, num_threads=1))
+            ids: list[list[int]] = self._processor.encode(
+                lines, enable_sampling=True, nbest_size=-1, alpha=rate, num_threads=1
+            )
+            return ids
 
         # SentencePiece's generator is one for each thread, and takes the seed when the thread first uses it
-        thread = threading.Thread(target=sample)
-        thread.start()
-        thread.join()
-        return ids
+        with ThreadPoolExecutor(max_workers=1) as fresh_thread:
+            return fresh_thread.submit(sample).result()
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids, on one line; PAD, BOS and EOS are passed over, wherever they stand.
@@ -314,7 +315,8 @@ def _train(lines: Iterable[str], config: TokenizerConfig) -> bytes:
             sentence_iterator=prepared(),
             model_writer=model,
             model_type=config.algorithm,
-            vocab_size=max(config.vocab_size, len(_SPECIAL_IDS)),  # below that the error tells no smallest size
+            # below these the error tells no smallest size
+            vocab_size=min(max(config.vocab_size, len(_SPECIAL_IDS)), _MOST_PIECES),
             hard_vocab_limit=False,  # as many pieces as the lines support, if they are fewer
             character_coverage=1.0,
             byte_fallback=config.byte_fallback,

@@ -25,6 +25,7 @@ from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into,
 from tformer.training.loop import Trainer, Validation
 from tformer.training.loss import corpus_nll, perplexity
 
+_ASKED_SIZE = "vocab_size_asked"  # in environment.json; the folder's config has the size that the corpus supports
 _SAMPLES = 2  # translations shown at each validation
 
 
@@ -56,6 +57,8 @@ def train(
             f"{folder.path} holds a model already; give --resume to go on with it, --overwrite to replace it, "
             "or another --output"
         )
+    if resume and folder.steps():
+        config = _with_size_met(config, folder)
     newest = _newest_checkpoint(folder, config) if resume else None
     runtime = prepare(config.device, config.precision, config.threads)
     if newest and _is_over(newest[1], config):
@@ -68,10 +71,12 @@ def train(
         say(f"tokenizer: {config.tokenizer.algorithm}, normalisation {config.tokenizer.normalization}")
     folder = ModelFolder(folder.path, tokenizers.fingerprint)
     training = tokenise_to_train(splits.train, tokenizers, config)
-    _open_folder(folder, config, tokenizers, runtime, resumed=newest is not None)
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    asked = _asked_size(folder) if newest else config.tokenizer.vocab_size
+    config = _with_vocab_size(config, max(sizes))
+    _open_folder(folder, config, tokenizers, runtime, asked, resumed=newest is not None)
 
     torch.manual_seed(config.seed)
-    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     model = Transformer(config.model, *sizes).to(runtime.device)
     vocabulary = f"vocabulary {sizes[0]}" if tokenizers.shared else f"vocabularies {sizes[0]} and {sizes[1]}"
     say(f"model: {model.num_parameters():,} parameters, {vocabulary}")
@@ -117,6 +122,28 @@ def _is_over(checkpoint: dict[str, Any], config: Config) -> bool:
     return True
 
 
+def _with_size_met(config: Config, folder: ModelFolder) -> Config:
+    """Take the vocabulary's size from the folder, if its run was asked for this one and the corpus had fewer pieces.
+
+    The folder's config says what there is; the config of whoever resumes still says what was asked for.
+    """
+    if config.tokenizer.vocab_size != _asked_size(folder):
+        return config
+    return _with_vocab_size(config, load_config(folder.config).tokenizer.vocab_size)
+
+
+def _asked_size(folder: ModelFolder) -> int | None:
+    try:
+        asked: int | None = json.loads(folder.environment.read_text(encoding="utf-8")).get(_ASKED_SIZE)
+    except (OSError, ValueError):  # lost or damaged: then the size there is has to be given
+        return None
+    return asked
+
+
+def _with_vocab_size(config: Config, size: int) -> Config:
+    return config.model_copy(update={"tokenizer": config.tokenizer.model_copy(update={"vocab_size": size})})
+
+
 def _former_tokenizers(folder: ModelFolder, checkpoint: Path) -> TokenizerPair:
     """Load the vocabularies of a run that goes on: they are never learnt anew."""
     tokenizers = TokenizerPair.load(folder.path)
@@ -133,7 +160,12 @@ def _resampler(
 
 
 def _open_folder(
-    folder: ModelFolder, config: Config, tokenizers: TokenizerPair, runtime: Runtime, resumed: bool
+    folder: ModelFolder,
+    config: Config,
+    tokenizers: TokenizerPair,
+    runtime: Runtime,
+    asked_size: int | None,
+    resumed: bool,
 ) -> None:
     """Write what a model folder holds besides weights; only now, when nothing of the input can fail any more."""
     if not resumed:
@@ -150,6 +182,7 @@ def _open_folder(
         "threads": runtime.threads,
         "seed": config.seed,
         "tokenizer_sha256": tokenizers.fingerprint,
+        _ASKED_SIZE: asked_size,
     }
     folder.environment.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
