@@ -256,11 +256,11 @@ def evaluate(
 
     test = runs.choose_test(split, source, reference or [], testset, langpair, hypothesis)
     recipe = runs.Recipe(target_lang, tokenize, lowercase, tuple(metric or ()))
-    models, search = model or [], {"beam_size": beam, "length_penalty": length_penalty}
+    search = {"beam_size": beam, "length_penalty": length_penalty}
     if hypothesis:
-        found = runs.score_file(hypothesis, test, recipe, compare, significance, model=models, output=output, **search)
+        found = runs.score_file(hypothesis, test, recipe, compare, significance, model=model, output=output, **search)
     else:
-        found = runs.evaluate(models, test, recipe, device, compare, significance, output, **search)
+        found = runs.evaluate(model or [], test, recipe, device, compare, significance, output, **search)
     shown = json.dumps(found.to_json(), ensure_ascii=False, indent=2, allow_nan=False)
     typer.echo(shown if as_json else "\n".join(found.lines()))
 

@@ -318,11 +318,6 @@ def test_a_comparison_names_the_system_whose_lines_are_missing():
         compare([("base", REFERENCES), ("other", REFERENCES[:2])], [REFERENCES], EN)
 
 
-def test_a_significance_test_that_there_is_not_is_refused():
-    with pytest.raises(ConfigError, match="--significance: expected bootstrap or randomization, got t-test"):
-        compare([("a", REFERENCES), ("b", REFERENCES)], [REFERENCES], EN, "t-test")
-
-
 # ---- The report ----
 
 

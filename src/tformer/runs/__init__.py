@@ -5,9 +5,10 @@ Each takes what the command line parsed and gives back a value; printing results
 
 from tformer.decoding.score import Recipe
 from tformer.runs.checking import check
-from tformer.runs.evaluating import choose_test, evaluate, score_file
+from tformer.runs.evaluating import evaluate, score_file
 from tformer.runs.models import load, newest_model
 from tformer.runs.starting import start
+from tformer.runs.testsets import choose_test
 from tformer.runs.training import train
 from tformer.runs.translating import translate
 
