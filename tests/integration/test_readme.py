@@ -1,11 +1,14 @@
 """Every block of the README is true: its commands run, shortened where they need time or a network."""
 
+import gzip
 import io
+import json
 import re
 import shlex
 import shutil
 import sys
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pytest
 
@@ -69,7 +72,7 @@ def test_the_two_commands_are_the_makefiles(tformer, folder):
 def test_a_corpus_of_ones_own(tformer, folder, monkeypatch):
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("tformer")]
     own = [shlex.split(line, comments=True) for line in lines if "paper/" not in line and "multi30k" not in line]
-    assert [arguments[1] for arguments in own] == ["check", "train", "translate", "translate", "eval"]
+    assert [arguments[1] for arguments in own] == ["init", "check", "train", "translate", "translate", "eval"]
     for _, command, *arguments in own:
         if command in ("check", "train"):
             arguments = shortened(arguments, "training.max_minutes=null", "tokenizer.vocab_size=400")
@@ -86,6 +89,31 @@ def test_a_corpus_of_ones_own(tformer, folder, monkeypatch):
     monkeypatch.setattr(sys, "stdout", shown)
     exec(compile(code, "README.md", "exec"), {})
     assert shown.getvalue().startswith("[")
+
+
+def test_sources_of_every_form(tformer, folder):
+    """The README's config on files; the hub's data set is a folder of its name, which the library takes for it."""
+    sides = [(folder / name).read_text(encoding="utf-8").splitlines() for name in ("train.en", "train.sw")]
+    pairs = [(f"{en} ({number})", sw) for number, (en, sw) in enumerate(zip(*sides, strict=True))]
+    for place, name in enumerate(("more.en.gz", "more.sw.gz")):
+        (folder / name).write_bytes(gzip.compress("".join(f"{pair[place]}\n" for pair in pairs).encode()))
+    (folder / "tatoeba.tsv").write_text("".join(f"{en}\t{sw}\n" for en, sw in pairs), encoding="utf-8")
+    records = [json.dumps({"text": {"en": en, "sw": sw}}) for en, sw in pairs]
+    (folder / "own.jsonl").write_text("\n".join(records), encoding="utf-8")
+    units = (
+        f'<tu><tuv xml:lang="en-GB"><seg>{escape(en)}</seg></tuv><tuv xml:lang="sw"><seg>{escape(sw)}</seg></tuv></tu>'
+        for en, sw in pairs
+    )
+    (folder / "agency.tmx").write_text(f"<tmx><body>{''.join(units)}</body></tmx>", encoding="utf-8")
+    (folder / "some" / "dataset").mkdir(parents=True)
+    records = [json.dumps({"en": en, "sw": sw}) for en, sw in pairs]
+    (folder / "some" / "dataset" / "train.jsonl").write_text("\n".join(records), encoding="utf-8")
+    arguments = shortened(["--config", "mine.yaml"], "training.max_minutes=null", "tokenizer.vocab_size=400")
+    result = tformer("train", *arguments)
+    assert result.code == 0, result.err
+    read = re.findall(r"^train: (\S+).*: (all|\d+ of) (\d+) pairs kept", result.err, flags=re.MULTILINE)
+    assert [name for name, _, _ in read] == ["train.en", "tatoeba.tsv", "own.jsonl", "agency.tmx", "some/dataset,"]
+    assert (folder / "runs" / "mine" / "config.yaml").is_file()
 
 
 def test_the_shipped_recipes(tformer, folder):
