@@ -256,10 +256,11 @@ def evaluate(
 
     test = runs.choose_test(split, source, reference or [], testset, langpair, hypothesis)
     recipe = runs.Recipe(target_lang, tokenize, lowercase, tuple(metric or ()))
-    search = {"beam_size": beam, "length_penalty": length_penalty}
     if hypothesis:
-        found = runs.score_file(hypothesis, test, recipe, compare, significance, model=model, output=output, **search)
+        idle = {"model": model, "output": output, "beam": beam, "length_penalty": length_penalty}
+        found = runs.score_file(hypothesis, test, recipe, compare, significance, **idle)
     else:
+        search = {"beam_size": beam, "length_penalty": length_penalty}
         found = runs.evaluate(model or [], test, recipe, device, compare, significance, output, **search)
     shown = json.dumps(found.to_json(), ensure_ascii=False, indent=2, allow_nan=False)
     typer.echo(shown if as_json else "\n".join(found.lines()))
