@@ -283,6 +283,8 @@ def test_a_place_in_an_epoch_has_that_epoch_s_cut(growing):
 class Words:
     """One id a word."""
 
+    fingerprint = "words"
+
     def encode_batch(self, texts):
         return [[3 + len(word) for word in text.split()] for text in texts]
 
