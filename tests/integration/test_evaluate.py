@@ -332,11 +332,15 @@ def test_a_public_test_set_that_is_not_there_takes_a_network_or_a_copy(shell, tr
     assert f"copy its ~/.sacrebleu/wmt14 to {public}" in line
 
 
-def test_translations_that_are_there_are_scored_on_a_public_test_set(score, public, monkeypatch, harbour):
-    monkeypatch.setattr(DATASETS["wmt14"], "_outdir", str(public))
-    found = score(harbour / "test.es", "--testset", "wmt14", "--langpair", "en-de")
-    assert found["bleu"] == pytest.approx(100)
-    assert found["corpus"] == "wmt14 en-de"
+def test_the_language_of_a_public_test_set_decides_on_the_tokenizer(score, write, tmp_path, monkeypatch):
+    monkeypatch.setattr(DATASETS["wmt18"], "_outdir", str(tmp_path))
+    for field in ("src", "ref", "docid", "genre", "origlang"):
+        write(f"wmt18.en-zh.{field}", "我喜欢数学与音乐。")
+    arguments = [write("hyp", "我喜欢数学和音乐。"), "--testset", "wmt18", "--langpair", "en-zh"]
+    found = score(*arguments)
+    assert found["corpus"] == "wmt18 en-zh"
+    assert "|tok:zh|" in found["signature"]
+    assert "|tok:13a|" in score(*arguments, "--target-lang", "de")["signature"]
 
 
 # ---- What is refused ----
