@@ -298,11 +298,14 @@ def test_a_comparison_is_told_metric_by_metric():
     worse = ["A cat sleeps.", *REFERENCES[1:]]
     comparison = compare([("base", worse), ("best", REFERENCES)], [REFERENCES], Recipe("en", further=("ter",)))
     head, *rows = comparison.lines()
-    assert head == "paired bootstrap, 95% intervals, the baseline first"
+    assert head == "paired bootstrap with 95% intervals, the baseline first"
     assert [row.split()[0] for row in rows[::3]] == ["BLEU", "chrF", "TER"]
     assert [row.split()[1] for row in rows[::3]] == list(comparison.signatures.values())
     assert all(row.endswith(" baseline: base") for row in rows[1::3])
     assert all(": best" in row and "p = 0." in row for row in rows[2::3])
+    drawn = compare([("base", worse), ("best", REFERENCES)], [REFERENCES], EN, "randomization").lines()
+    assert drawn[0] == "paired randomization, the baseline first"
+    assert not any("±" in line for line in drawn)
     shown = comparison.to_json()
     assert shown["test"] == "bootstrap"
     assert shown["systems"][0].keys() == {"name", "bleu", "chrf", "ter"}

@@ -49,7 +49,8 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """Give the same for a person, metric by metric."""
-        lines = [f"paired {self.test}, 95% intervals, the baseline first"]
+        intervals = " with 95% intervals" if self.test == "bootstrap" else ""
+        lines = [f"paired {self.test}{intervals}, the baseline first"]
         for metric, signature in self.signatures.items():
             lines.append(f"{NAMES[metric]:21}{signature}")
             for system in self.systems:
