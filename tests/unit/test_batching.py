@@ -301,6 +301,19 @@ def test_pairs_too_long_are_left_out_and_counted():
         tokenise(corpus, TokenizerPair(Words(), Words()), max_length=2)
 
 
+def test_a_side_of_which_normalisation_leaves_nothing_is_no_sentence_to_learn_from():
+    """A zero-width space alone has no pieces: its pair would teach the model to say nothing."""
+    pairs = [("a b", "c"), ("\u200b", "d"), ("a", "b c d b c d b c d"), ("e", "\u200b\u200b"), ("a b", "c d")]
+    tokenizers = TokenizerPair.train(["a b c d e"] * 3, ["a b c d e"] * 3, TokenizerConfig(vocab_size=300))
+    corpus = store_pairs(pairs, "text")
+    kept = tokenise(corpus, tokenizers, max_length=6)
+    assert kept.rows.tolist() == [0, 4]
+    [reasons] = kept.report.lines()
+    assert "left out 2: nothing left of a side by tokenizer.normalization (lines 2, 4)" in reasons
+    assert "left out 1: longer than 6 pieces (line 3)" in reasons
+    assert len(tokenise(corpus, tokenizers, max_length=None)) == 5
+
+
 # ---- Real text ----
 
 

@@ -101,7 +101,7 @@ def _newest_checkpoint(folder: ModelFolder, config: Config) -> tuple[Path, dict[
         return None
     former = load_config(folder.config)
     changed = differences(former, config)
-    fixed = [line for key, line in changed.items() if key.startswith(("model.", "tokenizer.")) or key.endswith("_lang")]
+    fixed = [line for key, line in changed.items() if _is_in_weights(key)]
     if fixed:
         raise ConfigError(
             f"{folder.path} was trained with other settings that its weights depend on ({'; '.join(fixed)}); "
@@ -111,6 +111,11 @@ def _newest_checkpoint(folder: ModelFolder, config: Config) -> tuple[Path, dict[
         say(f"changed since the run began: {line}; the new value counts")
     checkpoint = folder.checkpoint(steps[-1])
     return checkpoint, load_state(checkpoint)
+
+
+def _is_in_weights(key: str) -> bool:
+    """Tell whether weights made under another value of this setting mean something else."""
+    return (key.startswith(("model.", "tokenizer.")) or key.endswith("_lang")) and key != "tokenizer.sampling"
 
 
 def _is_over(checkpoint: dict[str, Any], config: Config) -> bool:

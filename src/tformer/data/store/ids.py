@@ -22,7 +22,7 @@ from tformer.data.store.text import IntArray, TextCorpus
 from tformer.errors import DataError
 from tformer.vocabulary import EOS_ID
 
-_FORMAT = 1  # another number makes all files again: for when they, or the way that text is cut, change
+_FORMAT = 2  # another number makes all files again: for when they, or the way that text is cut, change
 PAIRS_AT_ONCE = 50_000  # whose ids stand in memory as Python's lists
 
 
@@ -142,12 +142,12 @@ class TokenisedCorpus:
 def tokenise(
     text: TextCorpus, tokenizers: Encoders, max_length: int | None, *, cached: bool = False
 ) -> TokenisedCorpus:
-    """Turn a corpus into ids, leaving out and counting the pairs that have too many pieces on a side.
+    """Turn a corpus into ids, leaving out and counting the pairs that have too many pieces on a side, or none.
 
     Args:
         text: sentence pairs.
         tokenizers: turn text into ids.
-        max_length: the longest side in pieces, EOS included; None keeps every pair, as evaluation must.
+        max_length: the longest side in pieces, EOS included; None keeps every pair, as evaluation must, empty ones too.
         cached: keep the ids for the next run, and use what a former run has kept of the same text and tokenizers.
 
     Raises:
@@ -163,8 +163,8 @@ def tokenise(
     kept = find_kept(name) if name else None
     content = kept or write_mapped(lambda output: _write_ids(output, text, tokenizers, max_length), name)
     batch = pyarrow.ipc.open_file(content).get_batch(0)
-    src_ids, src_ends, tgt_ids, tgt_ends, rows = (column[0].values.to_numpy() for column in batch.columns)
-    short = text.select(rows, f"longer than {max_length} pieces")
+    src_ids, src_ends, tgt_ids, tgt_ends, rows, empty = (column[0].values.to_numpy() for column in batch.columns)
+    short = _selected(text, rows, empty, max_length)
     return TokenisedCorpus(
         Sentences(src_ids, src_ends),
         Sentences(tgt_ids, tgt_ends),
@@ -184,17 +184,19 @@ def _write_ids(output: RawIOBase, text: TextCorpus, tokenizers: Encoders, max_le
 
     lengths: list[list[IntArray]] = [[], []]
     kept: list[IntArray] = []
+    emptied: list[IntArray] = []
     with scratch_file() as src_file, scratch_file() as tgt_file:
         for start in range(0, len(text), PAIRS_AT_ONCE):
             stop = start + PAIRS_AT_ONCE
             src = tokenizers.source.encode_batch(text.sources(start, stop))
             tgt = tokenizers.target.encode_batch(text.targets(start, stop))
+            pairs = list(enumerate(zip(src, tgt, strict=True)))
             short = [
-                index
-                for index, (source, target) in enumerate(zip(src, tgt, strict=True))
-                if max_length is None or max(len(source), len(target)) < max_length
+                index for index, pair in pairs if max_length is None or 0 < _least(pair) <= _most(pair) < max_length
             ]
+            empty = [index for index, pair in pairs if max_length is not None and not _least(pair)]
             kept.append(np.array(short, dtype=np.int64) + start)
+            emptied.append(np.array(empty, dtype=np.int64) + start)
             for ids, file, ends in ((src, src_file, lengths[0]), (tgt, tgt_file, lengths[1])):
                 packed = Sentences.pack(ids[index] for index in short)
                 ends.append(packed.lengths)
@@ -202,15 +204,31 @@ def _write_ids(output: RawIOBase, text: TextCorpus, tokenizers: Encoders, max_le
                     file.write(packed.ids.data)
         rows = np.concatenate(kept)
         if not len(rows):
-            reports = text.select(rows, f"longer than {max_length} pieces").reports
+            reports = _selected(text, rows, np.concatenate(emptied), max_length).reports
             said = "; ".join(report.lines()[0] for report in reports)
             raise DataError(f"{said}: no pair is left; raise data.max_length (now {max_length})")
         src_ends, tgt_ends = (np.cumsum(np.concatenate(parts)) for parts in lengths)
-        columns: list[npt.NDArray[Any]] = [_mapped_ids(src_file), src_ends, _mapped_ids(tgt_file), tgt_ends, rows]
+        columns: list[npt.NDArray[Any]] = [_mapped_ids(src_file), src_ends, _mapped_ids(tgt_file), tgt_ends]
+        columns += [rows, np.concatenate(emptied)]
         arrays = [pyarrow.LargeListArray.from_arrays([0, len(column)], pyarrow.array(column)) for column in columns]
-        batch = pyarrow.record_batch(arrays, names=["src_ids", "src_ends", "tgt_ids", "tgt_ends", "rows"])
+        batch = pyarrow.record_batch(arrays, names=["src_ids", "src_ends", "tgt_ids", "tgt_ends", "rows", "empty"])
         with pyarrow.ipc.new_file(output, batch.schema) as writer:
             writer.write_batch(batch)
+
+
+def _least(pair: tuple[list[int], list[int]]) -> int:
+    return min(map(len, pair))
+
+
+def _most(pair: tuple[list[int], list[int]]) -> int:
+    return max(map(len, pair))
+
+
+def _selected(text: TextCorpus, rows: IntArray, empty: IntArray, max_length: int | None) -> TextCorpus:
+    """The pairs of these rows; of the others, those in `empty` go because one side has nothing to learn from."""
+    rest = np.delete(np.arange(len(text)), empty)
+    nothing_left = "nothing left of a side by tokenizer.normalization"
+    return text.select(rest, nothing_left).select(np.searchsorted(rest, rows), f"longer than {max_length} pieces")
 
 
 def _mapped_ids(file: IO[bytes]) -> npt.NDArray[np.int32]:
