@@ -5,6 +5,7 @@ import math
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,7 @@ from tformer.training.checkpoint import ModelFolder, load_into, load_state
 from tformer.training.loop import Trainer, Validation
 
 CLOCKS = {"elapsed_seconds", "metrics_bytes"}
+HARBOUR = Path(__file__).parents[1] / "data" / "harbour"
 
 
 def equal(one, other):
@@ -134,8 +136,23 @@ def test_resumed_is_uninterrupted(train, tmp_path, same_run, stop, settings):
     same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_a_run_resumed_in_a_later_epoch_is_uninterrupted(train, tmp_path, same_run):
-    settings = {"training__max_tokens_per_batch": 1024}
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"tokenizer__sampling": 0.1},
+        {
+            "data__train": [
+                {"source": f"{HARBOUR}/train.en", "target": f"{HARBOUR}/train.es", "weight": 0.5},
+                {"source": f"{HARBOUR}/dev.en", "target": f"{HARBOUR}/dev.es", "weight": 2},
+            ],
+            "data__validation": {"from_train": 20},
+        },
+    ],
+    ids=["plain", "pieces cut anew each epoch", "weighted sources"],
+)
+def test_a_run_resumed_in_a_later_epoch_is_uninterrupted(train, tmp_path, same_run, settings):
+    settings = {"training__max_tokens_per_batch": 1024, **settings}
     assert train(tmp_path / "whole", training__max_steps=12, **settings).code == 0
     for stop in (6, 11, 12):
         assert train(tmp_path / "parts", "--resume", training__max_steps=stop, **settings).code == 0
@@ -239,6 +256,13 @@ def test_settings_that_weights_depend_on_cannot_change(train, tmp_path, snapshot
     assert len(result.err.splitlines()) == 1
     assert f"trained with other settings that its weights depend on ({words})" in result.err
     assert snapshot(folder) == before
+
+
+def test_how_pieces_are_sampled_may_change(train, tmp_path):
+    train(tmp_path / "model", training__max_steps=2)
+    result = train(tmp_path / "model", "--resume", training__max_steps=3, tokenizer__sampling=0.1)
+    assert result.code == 0
+    assert "changed since the run began: tokenizer.sampling 0.0 -> 0.1; the new value counts" in result.err
 
 
 def test_other_settings_may_change_and_are_told(train, tmp_path, metrics):
