@@ -20,7 +20,7 @@ from tformer.data.batching import Batch, BatchStream
 from tformer.errors import InterruptedRun, TformerError
 from tformer.model import Transformer
 from tformer.progress import TrainingProgress, say
-from tformer.runtime import Runtime, StopSignals
+from tformer.runtime import Runtime, StopSignals, return_freed_memory
 from tformer.training.checkpoint import ModelFolder, load_into
 from tformer.training.loss import LossSum, sequence_loss
 from tformer.training.schedule import learning_rate
@@ -271,6 +271,7 @@ class Trainer:
             )
         self._progress.update(step, loss / sums.num_tokens, tokens_per_second, rate)
         self._unlogged.clear()
+        return_freed_memory()
         self._window_started = time.monotonic()
 
     def _check(self) -> None:
