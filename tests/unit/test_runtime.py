@@ -2,15 +2,18 @@
 
 import contextlib
 import os
+import re
 import signal
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
 
 from tformer import runtime
 from tformer.errors import ConfigError
-from tformer.runtime import StopSignals, describe_machine, keep_freed_memory, prepare
+from tformer.runtime import StopSignals, describe_machine, keep_freed_memory, prepare, return_freed_memory
 
 
 @pytest.fixture
@@ -134,8 +137,24 @@ def test_every_choice_says_its_reason(machine):
 def test_keeping_freed_memory_is_harmless():
     keep_freed_memory()
     large = torch.ones(2**22)
-    assert large.sum() == 2**22
+    del large
+    return_freed_memory()
+    assert torch.ones(2**22).sum() == 2**22
     keep_freed_memory()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc is Linux's")
+def test_memory_that_nothing_uses_goes_back_to_the_system():
+    def resident():
+        [kilobytes] = re.findall(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
+        return int(kilobytes)
+
+    keep_freed_memory()
+    blocks = [torch.ones(2**20) for _ in range(64)]  # 4 MiB each
+    del blocks[:-1]  # the last keeps the heap from shrinking by itself
+    held = resident()
+    return_freed_memory()
+    assert held - resident() > 100_000
 
 
 @pytest.mark.parametrize(("system", "libc"), [("darwin", ("", "")), ("win32", ("", "")), ("linux", ("musl", "1.2"))])
@@ -144,6 +163,7 @@ def test_memory_is_left_alone_without_glibc(monkeypatch, system, libc):
     monkeypatch.setattr(runtime.platform, "libc_ver", lambda: libc)
     monkeypatch.setattr(runtime.ctypes, "CDLL", None)
     keep_freed_memory()
+    return_freed_memory()
 
 
 def test_a_machine_is_described(machine):
