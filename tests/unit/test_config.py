@@ -256,6 +256,12 @@ def test_set_moves_all_splits_from_the_current_folder(here):
     )
 
 
+def test_each_fault_is_one_line_whatever_is_in_it():
+    assert faults(None, ["se\u2028ed=\n1"]) == [
+        "--set se\\u2028ed=\\n1: se\\u2028ed is not a setting; did you mean seed?"
+    ]
+
+
 def test_a_list_of_sources_keeps_its_order_and_its_paths(here):
     path = write(
         here / "sub" / "mine.yaml",

@@ -68,6 +68,11 @@ class _Origin:
         return f"{self.label}:{self.line}" if self.line else self.label
 
 
+def _on_one_line(message: str) -> str:
+    """The message with what nobody can see, line breaks above all, as escapes."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in message)
+
+
 class _Draft:
     """Settings on their way to a `Config`: values and origins by dotted path, and the faults found so far."""
 
@@ -202,7 +207,7 @@ def _read_file(draft: _Draft, path: Path, readers: tuple[Path, ...] = ()) -> Non
 
 def _read_override(draft: _Draft, override: str, rank: int) -> None:
     """Adds what one --set says."""
-    origin = _Origin(rank, 0, f"--set {override}", Path.cwd())
+    origin = _Origin(rank, 0, _on_one_line(f"--set {override}"), Path.cwd())
     path, equals, text = (part.strip() for part in override.partition("="))
     if not equals or not all(path.split(".")):
         draft.fault(origin, "expected section.key=value, as in training.max_steps=100")
@@ -378,7 +383,7 @@ def load_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -
     _resolve_paths(draft)
     config = _validate(draft)
     if draft.faults:
-        raise ConfigError("\n".join(f"{origin}: {message}" for origin, message in sorted(draft.faults)))
+        raise ConfigError("\n".join(_on_one_line(f"{origin}: {message}") for origin, message in sorted(draft.faults)))
     return config
 
 

@@ -229,7 +229,7 @@ class ParquetTable:
 
         with open_file(self._path) as stream:
             try:
-                table = parquet.ParquetFile(stream)
+                table = parquet.ParquetFile(stream, page_checksum_verification=True)
                 there = list(_columns(table.schema_arrow))
                 for batch in table.iter_batches(_ROWS_AT_ONCE, columns=fields.columns(there, self.where)):
                     yield from batch.to_pylist()
