@@ -6,6 +6,8 @@ The numbers stand in the tables below. They are what is published for small corp
   (2020) gain several BLEU points by these alone; Wu et al. (2021) translate 29,000 captions best with the second size;
 - the fourth size with dropout 0.3 is the usual one for talks, some 200,000 pairs, on a GPU; the last, the paper's base
   model, is for millions;
+- dropout helps what is seen often, and holds up what is not: 50,000 short pairs seen some ten times gave BLEU 20.7 with
+  0.1 and 18.3 with 0.2;
 - norms before the sub-layers and a rate that falls straight to 0 learn soonest in minutes (README, Results).
 """
 
@@ -40,7 +42,7 @@ class Tier(NamedTuple):
     up_to: float
     size: int  # index into SIZES: the largest that so few pairs can teach
     vocab_size: int
-    dropout: tuple[float, float]  # where the time is short, and where the corpus is seen many times
+    dropout: tuple[float, float]  # the least, and the most
     held_out: int  # sentences for validation, and as many for the test, at most
     warmup_steps: int
     minutes: tuple[float, float]  # on a CPU, and on a GPU
@@ -58,13 +60,13 @@ SIZES = (
 TIERS = (
     # pairs, size, pieces, dropout, held out, warm-up, minutes, batch
     Tier(3_000, 0, 1_000, (0.3, 0.3), 100, 100, (5, 5), (512, 512)),
-    Tier(15_000, 1, 2_000, (0.2, 0.3), 500, 200, (10, 5), (1_024, 2_048)),
-    Tier(80_000, 1, 4_000, (0.2, 0.3), 1_000, 400, (20, 10), (2_048, 4_096)),
+    Tier(15_000, 1, 2_000, (0.1, 0.3), 500, 200, (10, 5), (1_024, 2_048)),
+    Tier(80_000, 1, 4_000, (0.1, 0.3), 1_000, 400, (20, 10), (2_048, 4_096)),
     Tier(400_000, 2, 8_000, (0.1, 0.3), 1_000, 1_000, (60, 30), (2_048, 8_192)),
     Tier(2_000_000, 3, 16_000, (0.1, 0.2), 2_000, 2_000, (480, 120), (4_096, 16_384)),
     Tier(math.inf, 4, 32_000, (0.1, 0.1), 2_000, 4_000, (1_440, 600), (4_096, 25_000)),
 )
-MANY_PASSES = 30  # over the corpus: from here on the higher dropout
+DROPOUT = ((15, 0.1), (60, 0.2), (math.inf, 0.3))  # for up to so many passes over the corpus, within the tier's bounds
 MOST_PASSES = 200  # after so many, what can be learnt from a corpus has been
 LEAST_PASSES = 3  # a model that is too slow to see the corpus so often gives way to a smaller one,
 SMALLEST = 1  # down to this index into SIZES
@@ -176,7 +178,7 @@ def choose(facts: CorpusFacts, device: DeviceKind, minutes: float | None = None)
         Setting("model.num_heads", size.num_heads, f"each {size.d_model // size.num_heads} wide"),
         Setting("model.num_encoder_layers", size.num_layers, "more layers rather than wider ones"),
         Setting("model.num_decoder_layers", size.num_layers, "likewise"),
-        Setting("model.dropout", tier.dropout[passes >= MANY_PASSES], f"{pairs}, {seen}"),
+        Setting("model.dropout", _dropout(passes, tier), f"{pairs}, {seen}"),
         Setting("model.norm_placement", size.norm_placement, "learns sooner, where training is short"),
         Setting(
             "training.max_steps",
@@ -207,6 +209,11 @@ def _vocabulary(facts: CorpusFacts, tier: Tier) -> tuple[int, str]:
             needed / 100
         ) * 100, f"has room for {facts.num_alphabet:,} characters, and for pieces of several"
     return tier.vocab_size, f"with more, each would be seen too rarely in {facts.num_pairs:,} pairs"
+
+
+def _dropout(passes: float, tier: Tier) -> float:
+    least, most = tier.dropout
+    return min(max(next(share for bound, share in DROPOUT if passes <= bound), least), most)
 
 
 def _max_length(facts: CorpusFacts) -> int:
