@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 from tformer.config import DataConfig, FilePair, TokenizerConfig
 from tformer.data.corpus import CorpusReport, LeftOut
 from tformer.data.store import (
-    TokenisedCorpus,
     cache,
     ids,
     read_text,
@@ -53,7 +53,7 @@ class Words:
         return [[3 + len(word) for word in text.split()] for text in texts]
 
     def sample_batch(self, texts, rate, seed):
-        return [[4] * (len(text) + seed % 3) for text in texts]
+        return [[9] * 2 * len(text.split()) for text in texts]
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 @given(st.lists(st.tuples(anything, anything), min_size=1, max_size=25), st.data())
 def test_pairs_never_shift_whatever_is_in_them_and_whatever_is_left_out(pairs, data):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "_PAIRS_AT_ONCE", 4)
+        patch.setattr(text, "_PAIRS_AT_ONCE", 9)
         patch.setattr(text, "_PAIRS_A_RUN", data.draw(st.integers(0, 3)))
         whole = listed(pairs)
         keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs))), dtype=bool)
@@ -246,14 +246,14 @@ def test_what_is_not_kept_leaves_nothing_behind(folder, two_files):
     assert len({listed(TEN).fingerprint, listed(TEN[::-1]).fingerprint, listed(TEN).fingerprint}) == 2
 
 
-def test_a_pipe_is_read_once(folder, two_files, tmp_path):
+def test_a_pipe_is_read_once(folder, two_files):
     source = two_files("a\nb\n", "A\nB\n")
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = subprocess.Popen(["cp", source.target, pipe])
-    through = FilePair(source=source.source, target=pipe)
+    reading, writing = os.pipe()  # as a shell makes of <(command)
+    os.write(writing, b"A\nB\n")
+    os.close(writing)
+    through = FilePair(source=source.source, target=Path(f"/dev/fd/{reading}"))
     assert read_text([through], "train", DataConfig(train=through), cached=True).pairs() == [("a", "A"), ("b", "B")]
-    assert writer.wait() == 0
+    os.close(reading)
     assert list(folder.iterdir()) == []
 
 
@@ -321,6 +321,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(folder, two_files, mon
 
     def write_and_change(output, readers):
         write(output, readers)
+        assert [path.suffix for path in folder.iterdir()] == [".part"], "until it is whole"
         source.source.write_text("other\ntext\n", encoding="utf-8")
 
     monkeypatch.setattr(text, "_write_text", write_and_change)
@@ -354,6 +355,16 @@ def test_processes_at_once_do_not_harm_each_other(folder, two_files):
     processes = [subprocess.Popen(command) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert [path.suffix for path in folder.iterdir()] == [".arrow"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(folder, two_files, monkeypatch):
+    events = []
+    for name in ("fsync", "replace"):
+        done = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *of, name=name, done=done: (events.append(name), done(*of)))
+    source = two_files("a\n", "A\n")
+    read_text([source], "train", DataConfig(train=source), cached=True)
+    assert events[:2] == ["fsync", "replace"]
 
 
 def test_half_written_files_of_killed_processes_go_in_the_end(folder, two_files):
@@ -424,6 +435,17 @@ def test_pairs_too_long_are_left_out_and_counted_in_their_source(folder, small_g
         tokenise(whole, Words(), 2)
 
 
+def test_pairs_without_a_piece_on_a_side_are_left_out_and_counted(folder, small_groups):
+    pairs = [("a", "b"), ("a b c d e f", "c"), ("d", "e"), ("f", "g"), (" ", "h"), ("i", " ")]
+    corpus = tokenise(listed(pairs), Words(), 4)
+    assert corpus.rows.tolist() == [0, 2, 3]
+    assert corpus.reports[0].left_out == (
+        LeftOut("nothing left of a side by tokenizer.normalization", (5, 6), 2),
+        LeftOut("longer than 4 pieces", (2,), 1),
+    )
+    assert len(tokenise(listed(pairs), Words(), None)) == 6, "a test set keeps its count"
+
+
 def test_a_second_run_cuts_nothing(folder, small_groups):
     words = Words()
     whole = listed([*TEN, ("far too long for this", "x")])
@@ -465,21 +487,18 @@ def tokenizers(request):
     return TokenizerPair.train([s for s, _ in LINES], [t for _, t in LINES], config)
 
 
-def flat(corpus: TokenisedCorpus):
-    return corpus.src.ids.tolist() + corpus.src.ends.tolist() + corpus.tgt.ids.tolist() + corpus.tgt.ends.tolist()
-
-
 def test_a_new_cut_is_a_function_of_seed_and_epoch(folder, tokenizers, small_groups):
     whole = listed(LINES)
     corpus = tokenise(whole, tokenizers, None)
 
     def cut(seed, epoch):
-        return flat(resample(whole, corpus, tokenizers, 0.2, seed, epoch))
+        new = resample(whole, corpus, tokenizers, 0.2, seed, epoch)
+        return new.src.ids.tolist(), new.tgt.ids.tolist()
 
-    first = cut(1, 0)
-    others = [cut(1, 1), cut(2, 0), flat(corpus)]
+    first, others = cut(1, 0), [cut(1, 1), cut(2, 0), (corpus.src.ids.tolist(), corpus.tgt.ids.tolist())]
     assert cut(1, 0) == first, "also after other sampling in between"
-    assert len({str(each) for each in (first, *others)}) == 4
+    for side in (0, 1):
+        assert len({str(each[side]) for each in (first, *others)}) == 4
 
 
 def test_a_new_cut_reads_the_same(folder, tokenizers):
@@ -499,15 +518,13 @@ def test_sides_and_groups_are_cut_by_numbers_of_their_own(folder, tokenizers, sm
 
 
 def test_a_new_cut_too_long_leaves_the_pair_as_it_was(folder, small_groups):
+    """The sampler cuts each word in two; four pieces with EOS are allowed, on either side."""
     words = Words()
-    whole = listed([("a", "b"), ("ccc cccc", "d"), ("e e e e", "x"), ("f", "g g g"), ("i", "j")])
+    whole = listed([("a", "b"), ("cc dddd", "e"), ("f f f f", "g"), ("h", "i i i"), ("j", "kk"), ("l", "m m")])
     corpus = tokenise(whole, words, 4)
+    assert corpus.rows.tolist() == [0, 1, 3, 4, 5]
     cut = resample(whole, corpus, words, 0.1, 0, 0)
-    assert corpus.rows.tolist() == [0, 1, 3, 4] == cut.rows.tolist()
-    assert len(cut) == 4
-    assert (cut.src[1].tolist(), cut.tgt[1].tolist()) == (corpus.src[1].tolist(), corpus.tgt[1].tolist())
-    assert (cut.src[2].tolist(), cut.tgt[2].tolist()) == (corpus.src[2].tolist(), corpus.tgt[2].tolist())
-    assert cut.src[0].tolist() == [4] * (cut.src.lengths[0] - 1) + [2]
-    assert cut.src.lengths.max() <= 4
+    assert [cut.src[n].tolist() for n in range(5)] == [[9, 9, 2], [5, 7, 2], [4, 2], [9, 9, 2], [4, 2]]
+    assert [cut.tgt[n].tolist() for n in range(5)] == [[9, 9, 2], [4, 2], [4, 4, 4, 2], [9, 9, 2], [4, 4, 2]]
     unbounded = resample(whole, replace(corpus, max_length=None), words, 0.1, 0, 0)
-    assert unbounded.src.lengths.max() > 8
+    assert unbounded.src.lengths.tolist() == [3, 5, 3, 3, 3]

@@ -101,7 +101,7 @@ def plan_batches(src_lengths: IntArray, tgt_lengths: IntArray, max_tokens_per_ba
     starts, start = [0], 0
     while start < len(widths):
         # no more rows than these can follow, since a batch is at least as wide as its first pair
-        widest = np.maximum.accumulate(widths[start : start + max_tokens_per_batch // widths[start] + 1])
+        widest = np.maximum.accumulate(widths[start : start + max_tokens_per_batch // widths[start]])
         padded = np.arange(1, len(widest) + 1) * widest
         start += max(1, int(np.searchsorted(padded, max_tokens_per_batch, side="right")))
         starts.append(start)
