@@ -295,7 +295,7 @@ def test_pairs_too_long_are_left_out_and_counted():
     assert (len(kept), kept.lines.tolist()) == (2, [1, 4])
     assert kept.src.lengths.tolist() == [3, 3]
     assert kept.tgt.lengths.tolist() == [2, 3]
-    assert kept.report.lines() == ["text: 2 of 4 pairs kept; left out 2: longer than 3 pieces (lines 2, 3)"]
+    assert kept.reports[0].lines() == ["text: 2 of 4 pairs kept; left out 2: longer than 3 pieces (lines 2, 3)"]
     assert len(tokenise(corpus, TokenizerPair(Words(), Words()), max_length=None)) == 4
     with pytest.raises(DataError, match=r"no pair is left; raise data\.max_length \(now 2\)"):
         tokenise(corpus, TokenizerPair(Words(), Words()), max_length=2)
@@ -308,7 +308,7 @@ def test_a_side_of_which_normalisation_leaves_nothing_is_no_sentence_to_learn_fr
     corpus = store_pairs(pairs, "text")
     kept = tokenise(corpus, tokenizers, max_length=6)
     assert kept.rows.tolist() == [0, 4]
-    [reasons] = kept.report.lines()
+    [reasons] = kept.reports[0].lines()
     assert "left out 2: nothing left of a side by tokenizer.normalization (lines 2, 4)" in reasons
     assert "left out 1: longer than 6 pieces (line 3)" in reasons
     assert len(tokenise(corpus, tokenizers, max_length=None)) == 5

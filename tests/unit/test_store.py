@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tformer.config import DataConfig, FilePair, TokenizerConfig
+from tformer.config import Config, DataConfig, FilePair, ModelConfig, TokenizerConfig
 from tformer.data.corpus import CorpusReport, LeftOut
 from tformer.data.store import (
     cache,
@@ -27,6 +27,7 @@ from tformer.data.store import (
 )
 from tformer.data.tokenizer import TokenizerPair
 from tformer.errors import ConfigError, DataError
+from tformer.runs.preparing import tokenise_to_measure
 
 
 class Listed:
@@ -433,6 +434,15 @@ def test_pairs_too_long_are_left_out_and_counted_in_their_source(folder, small_g
         DataError, match=r"a: .* left out 3: longer than 2 pieces .*no pair is left; raise data\.max_length \(now 2\)"
     ):
         tokenise(whole, Words(), 2)
+
+
+def test_what_perplexity_leaves_out_is_told_of_each_source(folder, capsys):
+    sources = [Listed([(1, "a b c", "d"), (2, "e", "f")], CorpusReport(name, 2)) for name in ("one", "other")]
+    config = Config(model=ModelConfig(positions="learned", max_positions=3), data=DataConfig(max_length=3))
+    assert len(tokenise_to_measure(store_text(sources), Words(), config)) == 2
+    told = capsys.readouterr().err
+    assert "perplexity: one: 1 of 2 pairs kept" in told
+    assert "perplexity: other: 1 of 2 pairs kept" in told
 
 
 def test_pairs_without_a_piece_on_a_side_are_left_out_and_counted(folder, small_groups):

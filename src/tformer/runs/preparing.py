@@ -56,8 +56,8 @@ def tokenise_to_measure(corpus: TextCorpus, tokenizers: TokenizerPair, config: C
     """Give every pair as ids, however long, except where learned positions end before it does."""
     longest = config.model.max_positions if config.model.positions == "learned" else None
     tokenised = tokenise(corpus, tokenizers, longest)
-    if len(tokenised) < len(corpus):
-        say(f"perplexity: {tokenised.report.lines()[0]}")
+    for report in tokenised.reports if len(tokenised) < len(corpus) else ():
+        say(f"perplexity: {report.lines()[0]}")
     return tokenised
 
 

@@ -129,11 +129,6 @@ class TokenisedCorpus:
     def __len__(self) -> int:
         return len(self.src)
 
-    @property
-    def report(self) -> CorpusReport:
-        """The report of the first source."""
-        return self.reports[0]
-
     def place(self, index: int) -> str:
         """Where a pair stands, such as `train.en + train.fr, line 35`."""
         return self.reports[int(self.source_of[index])].place(int(self.lines[index]))
