@@ -49,7 +49,8 @@ def test_a_thousand_thirty_thousand_and_a_million_pairs_get_settings_of_their_ow
     for key in ("tokenizer.vocab_size", "training.max_tokens_per_batch", "training.warmup_steps"):
         assert small(key) < middle(key) < large(key), key
     assert small("training.max_minutes") < middle("training.max_minutes") < large("training.max_minutes")
-    assert small("model.dropout") > middle("model.dropout") >= large("model.dropout")
+    assert small("model.dropout") >= middle("model.dropout") >= large("model.dropout")
+    assert small("model.dropout") > large("model.dropout")
     assert small("model.d_model") < middle("model.d_model") <= large("model.d_model")
     for key in ("training.validate_every_steps", "training.save_every_steps"):
         assert small(key) <= middle(key), key
