@@ -100,6 +100,14 @@ def test_the_minutes_that_a_person_gives_count():
     assert get("training.max_minutes") == 7.5
 
 
+def test_few_minutes_want_few_pieces():
+    facts = of_size(140_000, mean_characters=34)
+    assert chosen(facts, "cpu", 10)("tokenizer.vocab_size") == 4_000
+    assert chosen(facts, "cpu", 600)("tokenizer.vocab_size") == chosen(facts, "cuda")("tokenizer.vocab_size") == 8_000
+    signs = dataclasses.replace(facts, num_alphabet=9_000, spaced=False)
+    assert chosen(signs, "cpu", 10)("tokenizer.vocab_size") > 9_000
+
+
 def test_what_is_seen_many_times_is_seen_with_more_dropout():
     assert chosen(NEWS, "cuda")("model.dropout") > chosen(NEWS, "cpu")("model.dropout")
 
