@@ -157,7 +157,7 @@ def choose(facts: CorpusFacts, device: DeviceKind, minutes: float | None = None)
     while tokens < BATCHES * batch and batch // 2 >= max(SMALLEST_BATCH, _max_length(facts)):
         batch //= 2
     plans = [_Plan.of(size, vocab_size, batch, tokens, time * 60, device) for size in SIZES[: tier.size + 1]]
-    hurried = time < tier.minutes[on_gpu] and plans[SMALLEST].passes < FEW_PASSES
+    hurried = time < tier.minutes[on_gpu] and plans[min(SMALLEST, tier.size)].passes < FEW_PASSES
     if hurried and vocab_size == tier.vocab_size > VOCAB_OF_FEW_PASSES:
         vocab_size, vocab_reason = (
             VOCAB_OF_FEW_PASSES,
