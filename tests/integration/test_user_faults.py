@@ -274,7 +274,7 @@ def test_references_are_scored_as_they_are_written(tformer, trained, tmp_path):
     assert 0 < scored == bleu("--hypothesis", output)  # where no vocabulary's rules can touch anything
 
 
-def test_a_vocabulary_is_a_function_of_corpus_and_settings_and_is_learnt_once(quick, files, sides):
+def test_a_vocabulary_is_a_function_of_corpus_and_settings_and_is_learnt_once(quick, files, sides, tformer):
     folders = [quick(name, data__train=files(*sides))[0] for name in ("one", "two")]
     first, second = (folder / "tokenizer.model" for folder in folders)
     assert first.read_bytes() == second.read_bytes()
@@ -283,6 +283,7 @@ def test_a_vocabulary_is_a_function_of_corpus_and_settings_and_is_learnt_once(qu
     _, said = quick("one", "--resume", data__train=other, training__max_steps=3)
     assert "finished step 3 of 3" in said
     assert (first.read_bytes(), first.stat().st_mtime_ns) == before
+    assert tformer("translate", "--model", folders[0], SENTENCE).code == 0  # its weights are that vocabulary's
 
 
 # ---- Settings ----
