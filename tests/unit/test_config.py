@@ -389,6 +389,15 @@ def test_odd_yaml_is_named_with_its_place(here, text, message):
     assert faults("odd.yaml")[0] == f"odd.yaml:{message}"
 
 
+@pytest.mark.parametrize("opening", ["[", "{tsv: ", "- ", "? "])
+def test_depth_without_end_is_refused(here, opening):
+    too_deep = "hundreds of levels deep; no setting is deeper than data.train.0.source.0"
+    write("deep.yaml", f"data:\n  {opening * 2000}")
+    assert faults("deep.yaml") == [f"deep.yaml: {too_deep}"]
+    setting = f"data={opening * 2000}".strip()
+    assert faults(None, [setting]) == [f"--set {setting}: {too_deep}"]
+
+
 def test_a_file_in_another_encoding_is_named(here):
     Path("latin.yaml").write_bytes("# café\n".encode("latin-1"))
     assert faults("latin.yaml") == ["latin.yaml: expected UTF-8 text, byte 5 is none; save it as UTF-8"]

@@ -160,6 +160,9 @@ def _compose(text: str, origin: _Origin) -> Node | None:
     try:
         node: Node | None = YAML(typ="safe", pure=True).compose(text)
         return node
+    except RecursionError:
+        deepest = "data.train.0.source.0"
+        raise ConfigError(f"{origin.label}: hundreds of levels deep; no setting is deeper than {deepest}") from None
     except MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
         line, column, problem = mark.line + 1, mark.column + 1, f"not YAML: {error.problem}"
