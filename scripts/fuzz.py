@@ -4,7 +4,7 @@
     python scripts/fuzz.py --only corpora --seed 1 --case 77          one case again, with its traceback
 
 A case is a function of seed and number. It fails if it raises anything but tformer's own errors, says nothing or more
-than its message, takes longer than ten seconds, or if text comes out on another line than it went in.
+than its message, takes longer than five seconds, or if text comes out on another line than it went in.
 """
 
 import argparse
@@ -35,64 +35,18 @@ from tformer.data.tokenizer import TokenizerPair
 from tformer.errors import ConfigError, TformerError
 from tformer.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
-SECONDS_A_CASE = 10
+SECONDS_A_CASE = 5
 ODD_TEXT = [
     *("\0", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\ufeff", "\u200b", "\u00a0", "\u3000", "\ufdd0"),
     *("<s>", "</s>", "<pad>", "<unk>", "▁", "▅", "&amp;", "&#39;", '"', "'", "\\", "%s", "{}", "<b>", "]]>"),
-    *(
-        "é",
-        "e\u0301",
-        "ß",
-        "10³",
-        "½",
-        "ﬁ",
-        "日本語",
-        "नमस्ते",
-        "שלום",
-        "👩‍👩‍👧",
-        "\U0001f600",
-        "the",
-        "cat",
-        "sees",
-        "a",
-        "dog",
-    ),
+    *("é", "e\u0301", "ß", "10³", "½", "ﬁ", "日本語", "नमस्ते", "שלום", "👩‍👩‍👧", "\U0001f600"),
+    *("the", "cat", "sees", "a", "dog"),
 ]
 CONFIG_BITS = [
-    *(
-        "\t",
-        "  ",
-        "- ",
-        ": ",
-        "#",
-        "'",
-        '"',
-        "{",
-        "}",
-        "[",
-        "]",
-        "&a ",
-        "*a",
-        "!!python/object:os.system ",
-        "<<: ",
-        "|",
-    ),
-    *(
-        "null",
-        "~",
-        "no",
-        "1e-4",
-        ".nan",
-        ".inf",
-        "-1",
-        "0",
-        "1e400",
-        "0x1F",
-        "99999999999999999999",
-        "2001-01-01",
-        "é\u2028",
-    ),
+    *("\t", "  ", "- ", ": ", "#", "'", '"', "{", "}", "[", "]", "&a ", "*a", "!!python/object:os.abc ", "<<: ", "|"),
+    *("null", "~", "no", "1e-4", ".nan", ".inf", "-1", "0", "1e400", "0x1F", "9" * 20, "2001-01-01", "é\u2028"),
     *("toy", "extends: base.yaml", "data:", "model:", "training.max_steps", "---", "...", "%YAML 1.1", "\0", "\ufeff"),
+    *("[" * 1000, "{a: " * 1000, "- " * 1000, "? " * 1000, "[[1], [2, [3]]]"),
 ]
 OWN_FORMS = [
     "{source: a.en, target: a.fr}",
@@ -121,10 +75,8 @@ def try_config(chance: random.Random, folder: Path) -> None:
     """A config with a few faults: it is read back equal from its own dump, or refused, each fault with its place."""
     text = chance.choice(CONFIGS)
     if chance.random() < 0.5:
-        form, held_out = (
-            chance.choice(OWN_FORMS),
-            chance.choice(["{from_train: 50}", "{from_train: 0.1}", "null", "toy"]),
-        )
+        form = chance.choice(OWN_FORMS)
+        held_out = chance.choice(["{from_train: 50}", "{from_train: 0.1}", "null", "toy"])
         text = f"extends: base.yaml\ndata:\n  train: {form}\n  validation: {held_out}\nmodel: {{dropout: 0.2}}\n"
     for _ in range(chance.choice([0, 1, 1, 2, 5])):
         text = mutated(text, chance)
@@ -198,6 +150,8 @@ def try_corpus(chance: random.Random, folder: Path) -> None:
     for corpus in corpora:
         for source_text, target_text in corpus.pairs():
             check_marks(source_text, target_text)
+    read = sum(report.pairs_read for report in splits.train.reports)
+    expect(read in (len(pairs), len(pairs) + ("jsonl" in source)), f"{read} read of {len(pairs)} rows")  # an odd record
     for report in splits.train.reports:
         lost = sum(item.count for item in report.left_out)
         expect(len(splits.train) == report.pairs_read - lost, f"{report} does not add up to {len(splits.train)}")
@@ -211,9 +165,7 @@ def marked(number: int, chance: random.Random) -> tuple[str, str]:
     def side() -> str:
         words = chance.choices(ODD_TEXT, k=chance.choice([0, 1, 4, 12, 60]))
         if chance.random() < 0.2:
-            words.append(
-                "".join(chr(chance.choice([chance.randrange(32, 0xD800), chance.randrange(0xE000, 0x110000)])))
-            )
+            words.append(chr(chance.choice([chance.randrange(32, 0xD800), chance.randrange(0xE000, 0x110000)])))
         text = " ".join(words).replace("\n", " ").replace("\t", " ")
         return " " * chance.randrange(4) if chance.random() < 0.05 else f"№{number}№ {text}"
 

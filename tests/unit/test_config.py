@@ -576,6 +576,9 @@ def test_missing_configs_are_named_in_full_with_a_near_name(here):
     assert faults("qqqqqq") == [
         f"{here}/qqqqqq does not exist; give the path of a config, or a name from {BASE.parent}"
     ]
+    assert faults("a\u2028b") == [
+        f"{here}/a\\u2028b does not exist; give the path of a config, or a name from {BASE.parent}"
+    ]
     assert faults(here) == [f"{here} is a folder; name the config file in it"]
     with pytest.raises(ConfigError) as caught:
         load_config("mien.yaml")

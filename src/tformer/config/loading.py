@@ -249,12 +249,12 @@ def _find(name: str | Path, folder: Path, where: str = "", reader: Path | None =
     if shipped:
         return shipped
     if path.is_dir():
-        raise ConfigError(f"{where}{path.absolute()} is a folder; name the config file in it")
+        raise ConfigError(f"{where}{_on_one_line(str(path.absolute()))} is a folder; name the config file in it")
     beside = [os.path.join(os.path.dirname(name), file.name) for file in path.parent.glob("*.y*ml")]
     known = [name for full in _shipped_configs() for name in (full, full.removesuffix(".yaml"))]
     near = difflib.get_close_matches(str(name), beside + known, n=1)
     advice = f"did you mean {near[0]}?" if near else f"give the path of a config, or a name from {_SHIPPED}"
-    raise ConfigError(f"{where}{path.absolute()} does not exist; {advice}")
+    raise ConfigError(f"{where}{_on_one_line(str(path.absolute()))} does not exist; {advice}")
 
 
 # ---- From values to a Config ----
