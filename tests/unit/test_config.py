@@ -579,6 +579,10 @@ def test_missing_configs_are_named_in_full_with_a_near_name(here):
     assert faults("a\u2028b") == [
         f"{here}/a\\u2028b does not exist; give the path of a config, or a name from {BASE.parent}"
     ]
+    for name in ("x" * 300, "a/" * 3000 + "b"):  # longer than a file's name, or path, can be
+        assert f"{name} does not exist; " in faults(name)[0]
+    write("nul.yaml", 'extends: "a\\0b"\n')
+    assert faults("nul.yaml")[0].startswith(f"nul.yaml:1: extends: {here}/a\\x00b does not exist; ")
     assert faults(here) == [f"{here} is a folder; name the config file in it"]
     with pytest.raises(ConfigError) as caught:
         load_config("mien.yaml")

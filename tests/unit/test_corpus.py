@@ -202,6 +202,12 @@ def test_missing_folder_and_folder_for_a_file_are_told_apart(tmp_path):
         find_file(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["word " * 100, "a/" * 3000 + "b", "a\0b"])
+def test_what_no_file_can_be_called_is_missing_as_well(tmp_path, name):
+    with pytest.raises(ConfigError, match="no such file"):
+        find_file(tmp_path / name)
+
+
 def test_a_missing_file_is_known_before_anything_is_read(files):
     source = files("a\n", "b\n")
     source.target.unlink()

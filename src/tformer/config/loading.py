@@ -243,14 +243,16 @@ def shipped_config(name: str) -> Path | None:
 def _find(name: str | Path, folder: Path, where: str = "", reader: Path | None = None) -> Path:
     """A config by its path from a folder, else by its shipped name, which a file extending its own name means."""
     path, shipped = Path(os.path.normpath(folder / name)), shipped_config(str(name))
-    itself = reader is not None and path.resolve() == reader.resolve()
-    if path.exists() and not path.is_dir() and not (shipped and itself):
+    is_folder = os.path.isdir(path)  # which, unlike Path.is_dir, takes names that no file can have
+    itself = shipped and reader is not None and os.path.realpath(path) == os.path.realpath(reader)
+    if os.path.exists(path) and not is_folder and not itself:
         return path
     if shipped:
         return shipped
-    if path.is_dir():
+    if is_folder:
         raise ConfigError(f"{where}{_on_one_line(str(path.absolute()))} is a folder; name the config file in it")
-    beside = [os.path.join(os.path.dirname(name), file.name) for file in path.parent.glob("*.y*ml")]
+    files = path.parent.glob("*.y*ml") if os.path.isdir(path.parent) else ()
+    beside = [os.path.join(os.path.dirname(name), file.name) for file in files]
     known = [name for full in _shipped_configs() for name in (full, full.removesuffix(".yaml"))]
     near = difflib.get_close_matches(str(name), beside + known, n=1)
     advice = f"did you mean {near[0]}?" if near else f"give the path of a config, or a name from {_SHIPPED}"

@@ -152,11 +152,11 @@ def find_file(path: Path) -> Path:
         ConfigError: none exists; the message has the nearest names of that folder.
     """
     for candidate in (path, *(path.with_name(path.name + suffix) for suffix in _COMPRESSED)):
-        if candidate.exists() and not candidate.is_dir():
+        if os.path.exists(candidate) and not os.path.isdir(candidate):  # unlike Path's own, they take any name
             return candidate
-    if path.is_dir():
+    if os.path.isdir(path):
         raise ConfigError(f"{path}: expected a file, got a folder; name a file in it")
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise ConfigError(f"{path}: no such file, and the folder {path.parent} does not exist either")
     files = [file for file in path.parent.iterdir() if file.is_file()]
     names = {file.stem if file.suffix in _COMPRESSED else file.name for file in files}
