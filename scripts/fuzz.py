@@ -199,7 +199,7 @@ def write_lines(path: Path, lines: list[str], chance: random.Random) -> Path:
     end = chance.choice(["\n", "\n", "\r\n"])
     content = "".join(line.replace("\n", " ") + end for line in lines)
     content = content[: -len(end)] if lines and lines[-1] and chance.random() < 0.3 else content
-    raw = damaged((chance.choice(["", "", "\ufeff"]) + content).encode(), chance)
+    raw = damaged((chance.choice(["", "", "\ufeff" if lines else ""]) + content).encode(), chance)
     suffix, compress = chance.choice(
         [("", bytes), ("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
     )
