@@ -324,6 +324,25 @@ def test_minutes_become_steps_once(train, tmp_path, monkeypatch, metrics):
     assert "training.max_minutes 0.5 -> 1.0; the new value counts" in longer.err
 
 
+def test_a_hitch_at_the_start_does_not_decide_how_long_a_run_is(train, tmp_path, monkeypatch):
+    """The machine is ten times slower for the first twenty steps: so many as these must not shorten ten minutes."""
+    clock = SimpleNamespace(now=0.0, steps=0)
+    true_step = loop.train_step
+
+    def step(*arguments):
+        clock.steps += 1
+        clock.now += 10.0 if clock.steps <= 20 else 1.0
+        return true_step(*arguments)
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(loop, "train_step", step)
+    settings = {"training__max_steps": 10**6, "training__schedule": "linear", "training__warmup_steps": 200}
+    settings |= {"data__validation": None, "training__save_every_steps": 1000}
+    result = train(tmp_path / "model", training__max_minutes=10, **settings)
+    assert result.code == 0
+    assert load_state(tmp_path / "model" / "last")["state"]["last_step"] > 220
+
+
 def test_minutes_that_are_over_end_a_run(train, tmp_path, monkeypatch):
     clock = SimpleNamespace(now=0.0)
 

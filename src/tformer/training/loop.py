@@ -8,6 +8,7 @@ import dataclasses
 import json
 import math
 import shlex
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,8 @@ from tformer.training.loss import LossSum, sequence_loss
 from tformer.training.schedule import learning_rate
 
 _FLUSH_EVERY_STEPS = 10  # how often losses leave the device: each transfer waits for it
-_TIMED_STEPS = 50  # updates after which `max_minutes` is turned into steps
+_TIMED_WINDOWS = 6  # of steps between two such transfers, by whose median pace `max_minutes` is turned into steps,
+_TIMED_SHARE = 0.05  # and of `max_minutes`, lest a hitch decide, if warm-up lasts so long
 _TRAINING_SHARE = 0.9  # of `max_minutes`; validation has the rest
 
 
@@ -182,7 +184,8 @@ class Trainer:
         state, config = self.state, self.config
         progress = TrainingProgress(state.last_step or config.max_steps, state.step)
         self._progress, self._started, self._elapsed_before = progress, time.monotonic(), state.elapsed_seconds
-        self._window_started, self._first_step = self._started, state.step
+        self._window_started = self._started
+        self._paces: list[float] = []  # seconds a step of each window
         self.model.train()
         try:
             with StopSignals() as signals:
@@ -212,7 +215,7 @@ class Trainer:
         self._unlogged.append((state.step, sums, rate))
         if len(self._unlogged) == _FLUSH_EVERY_STEPS:
             self._log()
-        if not state.last_step and state.step >= self._first_step + _TIMED_STEPS:
+        if not state.last_step and self._pace_is_known():
             self._fix_last_step()
         improved = False
         if self.validate and state.step % config.validate_every_steps == 0:
@@ -237,12 +240,20 @@ class Trainer:
     def _elapsed(self) -> float:
         return self._elapsed_before + time.monotonic() - self._started
 
+    def _pace_is_known(self) -> bool:
+        """Tell whether enough has been seen. Until warm-up is over no schedule asks where the run will end."""
+        if len(self._paces) < _TIMED_WINDOWS:
+            return False
+        assert self.config.max_minutes is not None
+        timed_long = self._elapsed() - self._elapsed_before >= _TIMED_SHARE * self.config.max_minutes * 60
+        return timed_long or self.state.step >= self.config.warmup_steps
+
     def _fix_last_step(self) -> None:
         """Turn `max_minutes` into steps, once, by the pace so far: schedules depend on steps only."""
         assert self.config.max_minutes is not None
-        seconds_a_step = (time.monotonic() - self._started) / (self.state.step - self._first_step)
-        seconds_left = self.config.max_minutes * 60 - self._elapsed_before
-        steps = self._first_step + int(_TRAINING_SHARE * seconds_left / seconds_a_step)
+        seconds_a_step = statistics.median(self._paces)
+        seconds_left = self.config.max_minutes * 60 - self._elapsed()
+        steps = self.state.step + int(_TRAINING_SHARE * seconds_left / seconds_a_step)
         self.state.last_step = min(max(self.state.step, self.config.warmup_steps + 1, steps), self.config.max_steps)
         self._progress.set_total(self.state.last_step)
         say(
@@ -270,9 +281,11 @@ class Trainer:
                 elapsed_seconds=self._elapsed(),
             )
         self._progress.update(step, loss / sums.num_tokens, tokens_per_second, rate)
-        self._unlogged.clear()
         return_freed_memory()
-        self._window_started = time.monotonic()
+        now = time.monotonic()
+        self._paces.append((now - self._window_started) / len(self._unlogged))
+        self._window_started = now
+        self._unlogged.clear()
 
     def _check(self) -> None:
         """Refuse losses and weights that are no numbers: a last update can break weights whose loss was still one."""
