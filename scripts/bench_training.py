@@ -24,7 +24,7 @@ from tformer.data.tokenizer import TokenizerPair
 from tformer.data.toy import make_toy_corpus
 from tformer.model import Transformer, sinusoids
 from tformer.runtime import describe_machine, prepare
-from tformer.training.loop import train_step
+from tformer.training.step import train_step
 from tformer.vocabulary import PAD_ID
 
 SIZES = {

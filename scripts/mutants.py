@@ -174,7 +174,7 @@ MUTANTS = [
     ),
     Mutant(
         "mean of means",
-        "training/loop.py",
+        "training/step.py",
         "(sums.loss / num_tokens).backward()",
         "(sums.loss / batch.num_tokens / len(batches)).backward()",
         "tests/unit/test_one_batch.py",

@@ -11,8 +11,8 @@ from tformer.config import TrainingConfig
 from tformer.data.batching import collate
 from tformer.decoding.search import greedy_search
 from tformer.runtime import Runtime
-from tformer.training.loop import train_step
 from tformer.training.loss import corpus_nll
+from tformer.training.step import train_step
 
 CPU = Runtime(torch.device("cpu"), "fp32", 1, "")
 EIGHT = np.arange(8)

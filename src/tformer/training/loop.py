@@ -17,14 +17,15 @@ from typing import Any
 import torch
 
 from tformer.config import TrainingConfig
-from tformer.data.batching import Batch, BatchStream
+from tformer.data.batching import BatchStream
 from tformer.errors import InterruptedRun, TformerError
 from tformer.model import Transformer
 from tformer.progress import TrainingProgress, say
 from tformer.runtime import Runtime, StopSignals, return_freed_memory
 from tformer.training.checkpoint import ModelFolder, load_into
-from tformer.training.loss import LossSum, sequence_loss
+from tformer.training.loss import LossSum
 from tformer.training.schedule import learning_rate
+from tformer.training.step import train_step
 
 _FLUSH_EVERY_STEPS = 10  # how often losses leave the device: each transfer waits for it
 _TIMED_WINDOWS = 6  # of steps between two such transfers, by whose median pace `max_minutes` is turned into steps,
@@ -78,40 +79,6 @@ class TrainerState:
     metrics_bytes: int = 0
     max_steps: int = 0
     max_minutes: float | None = None
-
-
-def train_step(
-    model: Transformer,
-    batches: Sequence[Batch],
-    optimizer: torch.optim.Optimizer,
-    config: TrainingConfig,
-    runtime: Runtime,
-) -> LossSum:
-    """Make one update from a window of batches; losses are divided by the tokens of all of them together.
-
-    Args:
-        model: in training mode.
-        batches: the micro-steps of this update, on the model's device.
-        optimizer: with this step's learning rate set.
-        config: label smoothing and clipping.
-        runtime: the precision of the forward pass.
-
-    Returns:
-        The sums over all batches, without gradients.
-    """
-    num_tokens = sum(batch.num_tokens for batch in batches)
-    loss, nll = torch.zeros((), device=runtime.device), torch.zeros((), device=runtime.device)
-    for batch in batches:
-        with runtime.autocast():
-            logits = model(batch.src, batch.tgt_in, batch.src_padding_mask, batch.tgt_padding_mask)
-        sums = sequence_loss(logits, batch.tgt_out, batch.num_tokens, config.label_smoothing)
-        (sums.loss / num_tokens).backward()  # type: ignore[no-untyped-call]
-        loss, nll = loss + sums.loss.detach(), nll + sums.nll
-    if config.clip_norm is not None:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm)
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return LossSum(loss, nll, num_tokens)
 
 
 class Trainer:

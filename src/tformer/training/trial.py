@@ -16,8 +16,8 @@ from tformer.data.batching import Batch, collate, plan_batches
 from tformer.data.store import IntArray, TokenisedCorpus
 from tformer.model import Transformer
 from tformer.runtime import Runtime
-from tformer.training.loop import train_step
 from tformer.training.loss import sequence_loss
+from tformer.training.step import train_step
 
 _TOKENS = 1_536  # of a trial's batch, at most
 _STEPS = 5  # timed, after one that is not
