@@ -44,6 +44,7 @@ class Translation:
         source_tokens: the pieces of the line as the model read them, those of all parts end to end.
         alignment: for each of `tokens` the position in `source_tokens`, from 0, that the model looked at most; None
             where it was not asked for.
+        ids: the ids of `tokens`.
     """
 
     text: str
@@ -54,6 +55,7 @@ class Translation:
     parts: int = 1
     source_tokens: list[str] = field(default_factory=list)
     alignment: list[int] | None = None
+    ids: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ class Translator:
             len(parts),
             [token for part in parts for token in part.source_tokens],
             None if parts[0].alignment is None else alignment,
+            [index for part in parts for index in part.ids],
         )
 
     @torch.inference_mode()
@@ -232,6 +235,7 @@ class Translator:
             hypothesis.finished,
             source_tokens=source_tokens,
             alignment=alignment,
+            ids=hypothesis.tokens,
         )
 
 
