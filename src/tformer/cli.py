@@ -53,6 +53,10 @@ Models = Annotated[
     Optional[list[Path]],  # noqa: UP045 - typer reads it on Python 3.10
     typer.Option("--model", metavar="DIR", help="Model folder; several vote. Default: the newest in ./runs."),
 ]
+Model = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--model", metavar="DIR", help="Model folder. Default: the newest in ./runs."),
+]
 Beam = Annotated[Optional[int], typer.Option(min=1, metavar="N", help="Hypotheses kept a sentence; 1 is greedy.")]  # noqa: UP045
 Alpha = Annotated[
     Optional[float],  # noqa: UP045
@@ -288,6 +292,37 @@ def init(
 
     files = [source, target] if target else [source]
     typer.echo(runs.start(files, (source_lang, target_lang), minutes, output, overwrite))
+
+
+@app.command()
+def trace(
+    text: Annotated[Optional[str], typer.Argument(help="The sentence.")] = None,  # noqa: UP045
+    model: Model = None,
+    target: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="TEXT", help="Its translation, to see what training does with the pair."),
+    ] = None,
+    layer: Annotated[int, typer.Option(min=1, metavar="N", help="The layer whose inside is shown.")] = 1,
+    head: Annotated[int, typer.Option(min=1, metavar="N", help="The attention head.")] = 1,
+    token: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="T", help="The piece that is followed, or its position from 0. Default: the first."),
+    ] = None,
+    example: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="NAME", help="attention: the article's worked example; needs no model."),
+    ] = None,
+    as_json: Json = False,
+    device: Device = "auto",
+    debug: Debug = False,
+) -> None:
+    """Follow one sentence through the model, in the paper's order: equations, shapes and numbers."""
+    from tformer import runs
+
+    found = runs.trace(text, target, example, model, layer, head, token, device)
+    shown = json.dumps(found.to_json(), ensure_ascii=False, allow_nan=False) if as_json else "\n".join(found.lines())
+    with _standard_output() as out:
+        out.write(f"{shown}\n")
 
 
 def main() -> NoReturn:

@@ -48,6 +48,17 @@ OPTIONS = {
         "--device",
         "--debug",
     },
+    "trace": {
+        "--model",
+        "--target",
+        "--layer",
+        "--head",
+        "--token",
+        "--example",
+        "--json",
+        "--device",
+        "--debug",
+    },
     "init": {"--source-lang", "--target-lang", "--minutes", "--output", "--overwrite", "--debug"},
 }
 CONTROL_CODES = re.compile("[\0-\x09\x0b-\x1f\x7f]")

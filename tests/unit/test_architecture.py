@@ -26,6 +26,7 @@ HOMES = {
     "py3langid": "data.languages",
     "sacrebleu": "decoding.score",
     "safetensors": "training.checkpoint",
+    "rich": "inspection",
 }
 EVERYWHERE = {"torch", "numpy"}
 MAX_LINES = 450

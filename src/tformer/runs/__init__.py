@@ -6,6 +6,7 @@ Each takes what the command line parsed and gives back a value; printing results
 from tformer.decoding.score import Recipe
 from tformer.runs.checking import check
 from tformer.runs.evaluating import evaluate, score_file
+from tformer.runs.inspecting import attention, trace
 from tformer.runs.models import load, newest_model
 from tformer.runs.starting import start
 from tformer.runs.testsets import choose_test
@@ -14,6 +15,7 @@ from tformer.runs.translating import translate
 
 __all__ = [
     "Recipe",
+    "attention",
     "check",
     "choose_test",
     "evaluate",
@@ -21,6 +23,7 @@ __all__ = [
     "newest_model",
     "score_file",
     "start",
+    "trace",
     "train",
     "translate",
 ]
