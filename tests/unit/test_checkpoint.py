@@ -51,7 +51,7 @@ def names(path):
 
 def test_what_is_saved_is_loaded(folder):
     save(folder, 3)
-    assert names(folder.checkpoint(3)) == ["model.safetensors", "trainer.pt"]
+    assert names(folder.checkpoint(3)) == ["manifest.json", "model.safetensors", "trainer.pt"]
     assert load_file(folder.checkpoint(3) / "model.safetensors").keys() == {"first.weight", "first.bias"}
     model = Tied()
     load_into(model, folder.checkpoint(3))
@@ -215,15 +215,16 @@ def test_clearing_removes_the_model_and_nothing_else(folder):
 
 
 def test_a_run_that_goes_on_takes_back_its_end(folder):
-    save(folder, 1, 2)
-    folder.average([1, 2])
-    folder.point("best", 2)
-    folder.forget_end(best_step=1)
+    save(folder, 1, 2, 3)
+    folder.average([1, 2, 3])
+    folder.point("best", 3)
+    folder.go_back(2, best_step=1)
     assert not folder.averaged.exists()
     assert (folder.path / "best").readlink().name == "step-00000001"
-    folder.forget_end(best_step=0)
-    assert not os.path.lexists(folder.path / "best")
-    folder.forget_end(best_step=0)
+    assert (folder.path / "last").readlink().name == "step-00000002"
+    for best_step in (0, 9):  # none yet, and one that is lost
+        folder.go_back(2, best_step)
+        assert not os.path.lexists(folder.path / "best")
 
 
 # ---- Averages, and what translates ----
@@ -245,7 +246,7 @@ def test_the_average_is_the_arithmetic_mean(folder):
     )
     folder.average([3, 1, 2])
     np.testing.assert_array_equal(load_file(folder.averaged / "model.safetensors")["first.weight"], mean)
-    assert names(folder.averaged) == ["model.safetensors"]
+    assert names(folder.averaged) == ["manifest.json", "model.safetensors"]
 
 
 def test_the_average_translates_else_the_best_else_the_last(folder):
@@ -326,6 +327,6 @@ def test_a_damaged_state_is_refused(folder, content):
     else:
         path.write_bytes(path.read_bytes()[:-100] if content == "truncated" else content)
     with pytest.raises(
-        CheckpointError, match=f"trainer.pt: cannot be read .*; remove {folder.checkpoint(1)} to resume"
+        CheckpointError, match=rf"trainer\.pt: cannot be read .*; copy {folder.checkpoint(1)} anew, or train again"
     ):
         load_state(folder.checkpoint(1))

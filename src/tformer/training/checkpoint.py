@@ -1,14 +1,15 @@
 """The model folder on disk: checkpoints that are whole or absent, the best and the last of them, their mean (§6.1).
 
 Weights are safetensors, the trainer's state is loaded with `weights_only=True`: nothing in a model folder is ever
-executed.
+executed, and nothing outside of it is read or written by its links. Each file is read only if it has the size and the
+checksum that the manifest beside it tells.
 """
 
 import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from torch import Tensor, nn
 
 from tformer.data.tokenizer import TOKENIZER_FILES
 from tformer.errors import CheckpointError
+from tformer.training.files import MANIFEST, appearing, fault_of, flush_to_disk, remove, write_text
 
 WEIGHTS = "model.safetensors"
 STATE = "trainer.pt"
 _TOKENIZER = "tokenizer_sha256"
 _CHECKPOINT = re.compile(r"step-(\d{8})")
-_HALF_WRITTEN = re.compile(r"\.(step-\d{8}|averaged|best|last)-\d+")
+_HALF_WRITTEN = re.compile(r"\.(step-\d{8}|averaged|best|last|checkpoints|(config|environment)\.\w+)(-going)?-\d+")
 
 
 class ModelFolder:
@@ -53,14 +55,42 @@ class ModelFolder:
         """Tell whether a run has begun here."""
         return self.config.is_file()
 
+    def describe(self, config: str, environment: str) -> None:
+        """Write the settings and the circumstances of a run, each whole or as it was.
+
+        Raises:
+            CheckpointError: they cannot be written.
+        """
+        with _writing(self.path):
+            write_text(self.environment, environment)
+            write_text(self.config, config)
+
     def clear(self) -> None:
         """Remove a former run, and nothing else that may lie in the folder."""
-        for name in ("best", "last"):
-            _remove(self.path / name)
-        for part in (self.averaged, self.checkpoints, self.config, self.metrics, self.environment):
-            _remove(part)
-        for name in TOKENIZER_FILES:
-            _remove(self.path / name)
+        for part in self._parts():
+            remove(part)
+        self._clear_away()
+
+    def refuse_links_out(self) -> None:
+        """See that no part of the folder is a link that leads out of it, to be read or overwritten there.
+
+        Raises:
+            CheckpointError: one is.
+        """
+        folders = [self.averaged, *map(self.checkpoint, self.steps()), self.path / "best", self.path / "last"]
+        inner = (folder / name for folder in folders for name in (WEIGHTS, STATE, MANIFEST))
+        home = self.path.resolve()
+        for part in (*self._parts(), *folders, *inner):
+            if not part.resolve().is_relative_to(home):
+                raise CheckpointError(
+                    f"{part}: expected a part of the model, found a link to {part.resolve()}, outside of the folder; "
+                    "copy what it leads to in its place, if it is to be trusted"
+                )
+
+    def _parts(self) -> list[Path]:
+        """Name all that makes a model, the settings last: while they are there, the folder holds a model."""
+        names = ("best", "last", "averaged", "checkpoints", "metrics.jsonl", "environment.json", *TOKENIZER_FILES)
+        return [*(self.path / name for name in names), self.config]
 
     def steps(self) -> list[int]:
         """List the steps that have a checkpoint, in order."""
@@ -68,6 +98,20 @@ class ModelFolder:
             return []
         found = (_CHECKPOINT.fullmatch(entry.name) for entry in self.checkpoints.iterdir())
         return sorted(int(name[1]) for name in found if name)
+
+    def newest_whole(self) -> tuple[int | None, list[str]]:
+        """Find the newest step whose checkpoint is whole, and say what is wrong with each one that is newer."""
+        faults: list[str] = []
+        for step in reversed(self.steps()):
+            fault = fault_of(self.checkpoint(step), (WEIGHTS, STATE))
+            if fault is None:
+                return step, faults
+            faults.append(f"step {step}: {fault}")
+        return None, faults
+
+    def whole(self, steps: Iterable[int]) -> list[int]:
+        """Give those of these steps whose weights are whole."""
+        return [step for step in steps if fault_of(self.checkpoint(step), (WEIGHTS,)) is None]
 
     def checkpoint(self, step: int) -> Path:
         """Give the folder of a step's checkpoint."""
@@ -79,69 +123,85 @@ class ModelFolder:
         Raises:
             CheckpointError: it cannot be written; those from before are as they were.
         """
-        try:
-            with _appearing(self.checkpoint(step)) as folder:
+        with _writing(self.checkpoint(step)):
+            with appearing(self.checkpoint(step)) as folder:
                 save_file(weights_of(model), folder / WEIGHTS, self._metadata)
                 torch.save(dict(state), folder / STATE)
-        except (OSError, RuntimeError, SafetensorError) as error:  # each library has its own for a full disk
-            raise CheckpointError(
-                f"{self.checkpoint(step)}: cannot be written ({error}); see whether the disk is full; former "
-                "checkpoints are as they were, and --resume goes on from the newest"
-            ) from error
-        self.point("last", step)
+            self.point("last", step)
 
     def point(self, name: str, step: int) -> None:
-        """Let `best` or `last` stand for a step's checkpoint: a relative link, or a copy where links are impossible."""
+        """Let `best` or `last` stand for a step's checkpoint: a relative link, or a copy where links are impossible.
+
+        Raises:
+            CheckpointError: it cannot be written; what it stood for is as it was.
+        """
         link, target = self.path / name, self.checkpoint(step)
         fresh = self.path / f".{name}-{os.getpid()}"
-        _remove(fresh)
-        try:
-            fresh.symlink_to(target.relative_to(self.path), target_is_directory=True)
-            if link.is_dir() and not link.is_symlink():
-                _remove(link)
-            os.replace(fresh, link)
-        except OSError:
-            _remove(fresh)
-            with _appearing(link) as folder:
-                shutil.copytree(target, folder, dirs_exist_ok=True)
+        with _writing(link):
+            remove(fresh)
+            try:
+                fresh.symlink_to(target.relative_to(self.path), target_is_directory=True)
+                if link.is_dir() and not link.is_symlink():
+                    remove(link)
+                os.replace(fresh, link)
+            except OSError:
+                remove(fresh)
+                with appearing(link) as folder:
+                    shutil.copytree(target, folder, dirs_exist_ok=True)
+            flush_to_disk(self.path)
 
-    def average(self, steps: Iterable[int]) -> None:
-        """Write the mean of these checkpoints' weights to `averaged/` (§6.1)."""
+    def average(self, steps: Sequence[int]) -> None:
+        """Write the mean of these checkpoints' weights to `averaged/` (§6.1).
+
+        Raises:
+            CheckpointError: one of them is damaged, or the mean cannot be written.
+        """
         weights = [load_weights(self.checkpoint(step)) for step in steps]
         # summed in float64, so that the mean does not depend on the order
         mean = {
             name: (sum(each[name].double() for each in weights) / len(weights)).to(first.dtype)  # type: ignore[union-attr]
             for name, first in weights[0].items()
         }
-        with _appearing(self.averaged) as folder:
+        with _writing(self.averaged), appearing(self.averaged) as folder:
             save_file(mean, folder / WEIGHTS, self._metadata)
 
     def forget_average(self) -> None:
         """Remove the mean."""
-        _remove(self.averaged)
+        remove(self.averaged)
 
-    def forget_end(self, best_step: int) -> None:
-        """Take back what the end of a run found, as it goes on: its mean and its best; `best_step` 0: none."""
+    def go_back(self, step: int, best_step: int) -> None:
+        """Let `last` and `best` stand for what they did at a step, and forget the mean; `best_step` 0: no best yet."""
         self.forget_average()
-        if best_step:
+        self.point("last", step)
+        if best_step and self.checkpoint(best_step).is_dir():
             self.point("best", best_step)
         else:
-            _remove(self.path / "best")
+            remove(self.path / "best")
 
     def prune(self, keep: Iterable[int]) -> None:
-        """Remove the checkpoints of all other steps, and what a killed run left half written; nothing else."""
-        for step in set(self.steps()).difference(keep):
-            _remove(self.checkpoint(step))
-        for entry in (*self.path.iterdir(), *self.checkpoints.iterdir()):
-            if _HALF_WRITTEN.fullmatch(entry.name):
-                _remove(entry)
+        """Remove the checkpoints of all other steps, and what a killed run left half written; nothing else.
+
+        Raises:
+            CheckpointError: something cannot be removed.
+        """
+        with _writing(self.checkpoints, "cleared of former checkpoints"):
+            for step in set(self.steps()).difference(keep):
+                remove(self.checkpoint(step))
+            self._clear_away()
+
+    def _clear_away(self) -> None:
+        for parent in (self.path, self.checkpoints):
+            for entry in list(parent.iterdir()) if parent.is_dir() else ():
+                if _HALF_WRITTEN.fullmatch(entry.name):
+                    remove(entry)
 
     def weights_to_use(self) -> Path:
         """Choose what translates: the average if the run has ended, else the best, else the last.
 
         Raises:
-            CheckpointError: the folder holds no weights.
+            CheckpointError: the folder holds no weights, or a link that leads out of it.
         """
+        self.refuse_links_out()
         for folder in (self.averaged, self.path / "best", self.path / "last"):
             if (folder / WEIGHTS).is_file():
                 return folder
@@ -161,8 +221,8 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: there are none, or the file is damaged.
     """
-    with _reading(folder / WEIGHTS):
-        return load_file(folder / WEIGHTS)
+    with _reading(folder, WEIGHTS) as path:
+        return load_file(path)
 
 
 def check_tokenizer(folder: Path, fingerprint: str) -> None:
@@ -171,7 +231,7 @@ def check_tokenizer(folder: Path, fingerprint: str) -> None:
     Raises:
         CheckpointError: they are for others, or cannot be read.
     """
-    with _reading(folder / WEIGHTS), safe_open(folder / WEIGHTS, framework="pt") as file:
+    with _reading(folder, WEIGHTS) as path, safe_open(path, framework="pt") as file:
         expected = (file.metadata() or {}).get(_TOKENIZER, fingerprint)  # weights from elsewhere may not say
     if fingerprint != expected:
         raise CheckpointError(
@@ -207,57 +267,41 @@ def load_state(folder: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: there is none, or the file is damaged.
     """
-    try:
-        state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises half a dozen types for a damaged file
-        raise CheckpointError(
-            f"{folder / STATE}: cannot be read ({type(error).__name__}); remove {folder} to resume from the one before"
-        ) from None
-    return state
+    with _reading(folder, STATE) as path:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return state
 
 
 @contextlib.contextmanager
-def _reading(weights: Path) -> Iterator[None]:
+def _reading(folder: Path, name: str) -> Iterator[Path]:
+    """Give the path of a file that is whole, and make one message of whatever is wrong with it."""
+    path = folder / name
+    folder = folder.resolve()  # `last` may come to stand for another checkpoint meanwhile
+    if fault := fault_of(folder, (name,)):
+        raise CheckpointError(
+            f"{path}: cannot be read ({fault.removeprefix(f'{name}: ')}); copy {path.parent} anew, or train again"
+        )
+    try:
+        yield folder / name
+    except Exception as error:  # torch raises half a dozen types for what is no file of its own
+        raise CheckpointError(
+            f"{path}: cannot be read (no {'weights' if name == WEIGHTS else 'trainer state'} of tformer's: "
+            f"{type(error).__name__}); copy {path.parent} anew, or train again"
+        ) from None
+
+
+@contextlib.contextmanager
+def _writing(path: Path, what: str = "written") -> Iterator[None]:
+    """Make one message of whatever keeps a disk from taking something."""
     try:
         yield
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{weights}: cannot be read ({error}); copy it anew, or train again") from None
+    except (OSError, RuntimeError, SafetensorError) as error:  # each library has its own for a full disk
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise CheckpointError(
+            f"{path}: cannot be {what} ({reason}); see whether the disk is full or read-only; former checkpoints are "
+            "as they were, and --resume goes on from the newest"
+        ) from error
 
 
 def _shape(shape: torch.Size | None) -> str:
     return "none" if shape is None else str(list(shape))
-
-
-@contextlib.contextmanager
-def _appearing(folder: Path) -> Iterator[Path]:
-    """Let a folder appear all at once: filled under another name, flushed to the disk, then renamed."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = folder.with_name(f".{folder.name}-{os.getpid()}")
-    _remove(fresh)
-    fresh.mkdir()
-    try:
-        yield fresh
-        for part in (*fresh.iterdir(), fresh):
-            _flush_to_disk(part)
-        _remove(folder)
-        fresh.rename(folder)
-        _flush_to_disk(folder.parent)
-    finally:
-        _remove(fresh)
-
-
-def _flush_to_disk(path: Path) -> None:
-    if os.name == "nt" and path.is_dir():  # Windows opens no folders
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

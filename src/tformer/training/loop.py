@@ -129,7 +129,7 @@ class Trainer:
             torch.cuda.set_rng_state(checkpoint["cuda_random"])
         with self.folder.metrics.open("a+b") as metrics:
             metrics.truncate(min(self.state.metrics_bytes, metrics.tell()))
-        self.folder.forget_end(self.state.best_step)
+        self.folder.go_back(self.state.step, self.state.best_step)
 
     def _set_horizon(self) -> None:
         """Say where the run ends; with `max_minutes` only the pace will tell. An end once found stays."""
