@@ -108,21 +108,37 @@ def plan_batches(src_lengths: IntArray, tgt_lengths: IntArray, max_tokens_per_ba
     return np.split(order, starts[1:-1])
 
 
+@dataclass(frozen=True)
+class Window:
+    """The batches of one update that are one process's work.
+
+    Attributes:
+        batches: this process's.
+        num_tokens: real target tokens of all processes' batches together, EOS included.
+    """
+
+    batches: list[Batch]
+    num_tokens: int
+
+
 class BatchStream:
     """Batches for training, epoch after epoch, in an order that can be saved and taken up again.
 
     A source of weight 2.5 shows each of its pairs twice an epoch, and half of them, other ones each time, once more.
+    The order is that of all processes together, so that its place is the same on each, and on any number of them.
 
     Args:
         corpus: tokenised pairs.
         max_tokens_per_batch: see `plan_batches`.
         seed: with the epoch's number, all that decides the order.
         resample: gives the same pairs, cut anew for the epoch of this number; None: they stay as they are.
+        rank: which process this is, from 0.
+        world_size: how many there are.
 
     Attributes:
         corpus: the pairs as they are in the epoch that is under way.
         epoch: the epoch that is under way, counted from 0.
-        taken: batches of that epoch that have been used.
+        taken: batches of that epoch that have been used, by all processes together.
 
     Raises:
         DataError: the weights are so small that an epoch shows no pair.
@@ -134,11 +150,15 @@ class BatchStream:
         max_tokens_per_batch: int,
         seed: int,
         resample: Callable[[int], TokenisedCorpus] | None = None,
+        rank: int = 0,
+        world_size: int = 1,
     ) -> None:
         self.corpus = corpus
         self.max_tokens_per_batch = max_tokens_per_batch
         self.seed = seed
         self.resample = resample
+        self.rank = rank
+        self.world_size = world_size
         self.seek(0, 0)
 
     def seek(self, epoch: int, taken: int) -> None:
@@ -152,11 +172,31 @@ class BatchStream:
         return self
 
     def __next__(self) -> Batch:
+        pairs = self._next_pairs()  # first: with a new epoch, the corpus may be another
+        return collate(self.corpus, pairs)
+
+    def next_window(self, num_batches: int) -> Window:
+        """Take the next batches for all processes together, and make those that are this one's: each world_size-th.
+
+        How many tokens the others' have is known from the plan alone. A window may begin in one epoch and end in the
+        next, so that none is ever smaller.
+
+        Args:
+            num_batches: of all processes together, at least one for each.
+        """
+        batches, num_tokens = [], 0
+        for number in range(num_batches):
+            pairs = self._next_pairs()
+            num_tokens += int(self.corpus.tgt.lengths[pairs].sum())
+            if number % self.world_size == self.rank:
+                batches.append(collate(self.corpus, pairs))
+        return Window(batches, num_tokens)
+
+    def _next_pairs(self) -> IntArray:
         if self.taken >= len(self._plan):  # beyond the end: taken up with settings that make fewer batches
             self.seek(self.epoch + 1, 0)
-        indices = self._plan[self.taken]
         self.taken += 1
-        return collate(self.corpus, indices)
+        return self._plan[self.taken - 1]
 
     @property
     def batches_per_epoch(self) -> int:
