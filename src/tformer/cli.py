@@ -91,6 +91,10 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the folder's run stopped.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model in the folder.")] = False,
+    init_from: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="MODEL", help="Start from a trained model's weights and vocabulary: fine-tuning."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Train a model: tokenizer, batches, training, validation, checkpoints.
@@ -101,7 +105,7 @@ def train(
 
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite were both given; give one of them")
-    folder = runs.train(config, settings or [], output, resume, overwrite)
+    folder = runs.train(config, settings or [], output, resume, overwrite, init_from)
     typer.echo(folder.path)
 
 

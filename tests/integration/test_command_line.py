@@ -11,7 +11,7 @@ from tformer import __version__
 from tformer.cli import app
 
 OPTIONS = {
-    "train": {"--config", "--set", "--output", "--resume", "--overwrite", "--debug"},
+    "train": {"--config", "--set", "--output", "--resume", "--overwrite", "--init-from", "--debug"},
     "check": {"--config", "--set", "--json", "--debug"},
     "translate": {
         "--model",

@@ -624,7 +624,7 @@ def test_a_dumped_config_keeps_the_order_of_the_schema():
 
 def test_differences_name_each_setting_that_changed():
     now = Config(seed=2, model=ModelConfig(d_k=5))
-    assert differences(Config(), now) == {"model.d_k": "model.d_k None -> 5", "seed": "seed 1 -> 2"}
+    assert differences(Config(), now) == {"model.d_k": ("null", "5"), "seed": ("1", "2")}
     assert differences(now, now) == {}
 
 

@@ -403,11 +403,15 @@ def dump_config(config: Config) -> str:
     return text.getvalue()
 
 
-def differences(former: Config, now: Config) -> dict[str, str]:
-    """Each setting whose value differs between two configs: dotted key → "key old -> new"."""
+def differences(former: Config, now: Config) -> dict[str, tuple[str, str]]:
+    """Each setting whose value differs between two configs: dotted key → old value, new value, as YAML has them."""
     old, new = (_flatten(config.model_dump(mode="json")) for config in (former, now))
     keys = sorted(old.keys() | new.keys())
-    return {key: f"{key} {old.get(key)} -> {new.get(key)}" for key in keys if old.get(key) != new.get(key)}
+    return {key: (_bare(old.get(key)), _bare(new.get(key))) for key in keys if old.get(key) != new.get(key)}
+
+
+def _bare(value: object) -> str:
+    return value if isinstance(value, str) else _show(value)
 
 
 def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, object]:

@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from tformer.config import Config, differences, dump_config, load_config
+from tformer.config import Config, dump_config, load_config
 from tformer.data.batching import BatchStream, fixed_batches
 from tformer.data.store import TextCorpus, TokenisedCorpus, resample
 from tformer.data.tokenizer import TokenizerPair
@@ -18,19 +17,25 @@ from tformer.decoding.translator import Translator
 from tformer.errors import ConfigError
 from tformer.model import Transformer
 from tformer.progress import say
+from tformer.runs.continuing import INIT_FROM, SIZE_ASKED, Origin, fact, find_newest, start_from, with_vocabulary_met
 from tformer.runs.models import RUNS
 from tformer.runs.preparing import read_aloud, tokenise_to_measure, tokenise_to_train, train_tokenizers
 from tformer.runtime import Runtime, describe_machine, prepare
-from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into, load_state
+from tformer.training.checkpoint import ModelFolder, load_into
+from tformer.training.lock import only_one
 from tformer.training.loop import Trainer, Validation
 from tformer.training.loss import corpus_nll, perplexity
 
-_ASKED_SIZE = "vocab_size_asked"  # in environment.json; the folder's config has the size that the corpus supports
 _SAMPLES = 2  # translations shown at each validation
 
 
 def train(
-    config_path: str | None, overrides: Sequence[str], output: Path | None, resume: bool, overwrite: bool
+    config_path: str | None,
+    overrides: Sequence[str],
+    output: Path | None,
+    resume: bool,
+    overwrite: bool,
+    init_from: Path | None = None,
 ) -> ModelFolder:
     """Run all stages, from text to a trained model in a folder.
 
@@ -38,13 +43,14 @@ def train(
         config_path: a config file, or the name of a shipped one; None: base.yaml, or on resume the folder's own.
         overrides: "key=value" settings that come last.
         output: the model folder; None: runs/ and the config's name.
-        resume: go on where the folder's newest checkpoint stands.
+        resume: go on where the folder's newest whole checkpoint stands.
         overwrite: replace a model that is there.
+        init_from: a trained model, whose weights and vocabularies a new run starts from; None: from random ones.
 
     Raises:
         ConfigError: settings, paths or options that cannot be.
         DataError: a corpus that cannot be used.
-        CheckpointError: nothing that can be resumed with these settings.
+        CheckpointError: nothing that can be resumed with these settings, or another run in this folder.
     """
     folder = ModelFolder(output or RUNS / Path(config_path or "base.yaml").stem)
     if folder.path.is_file():
@@ -52,29 +58,46 @@ def train(
     if resume and config_path is None and folder.holds_model():
         config_path = str(folder.config)
     config = load_config(config_path, overrides)
+    if init_from and init_from.resolve() == folder.path.resolve():
+        raise ConfigError(f"--init-from {init_from}: the new run would replace it; give another --output")
+    with only_one(folder.path):
+        return _train(folder, config, resume, overwrite, init_from)
+
+
+def _train(folder: ModelFolder, config: Config, resume: bool, overwrite: bool, init_from: Path | None) -> ModelFolder:
+    """Run all stages in a folder that no other run is using."""
     if folder.holds_model() and not (resume or overwrite):
         raise ConfigError(
             f"{folder.path} holds a model already; give --resume to go on with it, --overwrite to replace it, "
             "or another --output"
         )
-    if resume and folder.steps():
-        config = _with_size_met(config, folder)
-    newest = _newest_checkpoint(folder, config) if resume else None
+    asked, origin = config.tokenizer.vocab_size, None
+    if resume:
+        if folder.steps():
+            config = with_vocabulary_met(config, folder)
+        origin = find_newest(folder, config)
+    resumed = origin is not None
+    if resumed:
+        asked, init_from = fact(folder, SIZE_ASKED), fact(folder, INIT_FROM)
     runtime = prepare(config.device, config.precision, config.threads)
-    if newest and _is_over(newest[1], config):
+    if origin and _is_over(origin, config):
         return folder
-    tokenizers = _former_tokenizers(folder, newest[0]) if newest else None
+    if init_from and not origin:
+        origin, config = start_from(init_from, config)
     say(runtime.reasons)
     splits = read_aloud(config)
-    if tokenizers is None:
+    if origin:
+        tokenizers = origin.tokenizers
+    else:
         tokenizers = train_tokenizers(splits.train, config.tokenizer)
         say(f"tokenizer: {config.tokenizer.algorithm}, normalisation {config.tokenizer.normalization}")
     folder = ModelFolder(folder.path, tokenizers.fingerprint)
     training = tokenise_to_train(splits.train, tokenizers, config)
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    asked = _asked_size(folder) if newest else config.tokenizer.vocab_size
-    config = _with_vocab_size(config, max(sizes))
-    _open_folder(folder, config, tokenizers, runtime, asked, resumed=newest is not None)
+    met = config.tokenizer.model_copy(update={"vocab_size": max(sizes)})
+    config = config.model_copy(update={"tokenizer": met})
+    facts: dict[str, object] = {SIZE_ASKED: asked, INIT_FROM: init_from and str(init_from)}
+    _open_folder(folder, config, tokenizers, runtime, facts, resumed)
 
     torch.manual_seed(config.seed)
     model = Transformer(config.model, *sizes).to(runtime.device)
@@ -85,75 +108,22 @@ def train(
     say(f"{len(training)} pairs in {stream.batches_per_epoch} batches an epoch")
     validate = _validator(splits.validation, model, tokenizers, config) if splits.validation else None
     trainer = Trainer(model, stream, config.training, runtime, folder, validate)
-    if newest:
-        load_into(model, newest[0])
-        trainer.resume(newest[1])
+    if origin:
+        load_into(model, origin.weights)
+    if origin and origin.state:
+        trainer.resume(origin.state)
         say(f"resumed {folder.path} at step {trainer.state.step}")
     say(trainer.train())
     return folder
 
 
-def _newest_checkpoint(folder: ModelFolder, config: Config) -> tuple[Path, dict[str, Any]] | None:
-    """Find what to resume from, and refuse settings that its weights cannot follow."""
-    steps = folder.steps()
-    if not steps:
-        say(f"{folder.path} has no checkpoint to resume from; starting from the beginning")
-        return None
-    former = load_config(folder.config)
-    changed = differences(former, config)
-    fixed = [line for key, line in changed.items() if _is_in_weights(key)]
-    if fixed:
-        raise ConfigError(
-            f"{folder.path} was trained with other settings that its weights depend on ({'; '.join(fixed)}); "
-            "take them back, or start afresh in another --output"
-        )
-    for line in changed.values():
-        say(f"changed since the run began: {line}; the new value counts")
-    checkpoint = folder.checkpoint(steps[-1])
-    return checkpoint, load_state(checkpoint)
-
-
-def _is_in_weights(key: str) -> bool:
-    """Tell whether weights made under another value of this setting mean something else."""
-    return (key.startswith(("model.", "tokenizer.")) or key.endswith("_lang")) and key != "tokenizer.sampling"
-
-
-def _is_over(checkpoint: dict[str, Any], config: Config) -> bool:
+def _is_over(origin: Origin, config: Config) -> bool:
     """Tell, aloud, whether a resumed run has nothing left to do."""
-    step = checkpoint["state"]["step"]
+    step = origin.state["state"]["step"] if origin.state else 0
     if step < config.training.max_steps:
         return False
     say(f"already at step {step} of {config.training.max_steps}; raise training.max_steps to train on")
     return True
-
-
-def _with_size_met(config: Config, folder: ModelFolder) -> Config:
-    """Take the vocabulary's size from the folder, if its run was asked for this one and the corpus had fewer pieces.
-
-    The folder's config says what there is; the config of whoever resumes still says what was asked for.
-    """
-    if config.tokenizer.vocab_size != _asked_size(folder):
-        return config
-    return _with_vocab_size(config, load_config(folder.config).tokenizer.vocab_size)
-
-
-def _asked_size(folder: ModelFolder) -> int | None:
-    try:
-        asked: int | None = json.loads(folder.environment.read_text(encoding="utf-8")).get(_ASKED_SIZE)
-    except (OSError, ValueError):  # lost or damaged: then the size there is has to be given
-        return None
-    return asked
-
-
-def _with_vocab_size(config: Config, size: int) -> Config:
-    return config.model_copy(update={"tokenizer": config.tokenizer.model_copy(update={"vocab_size": size})})
-
-
-def _former_tokenizers(folder: ModelFolder, checkpoint: Path) -> TokenizerPair:
-    """Load the vocabularies of a run that goes on: they are never learnt anew."""
-    tokenizers = TokenizerPair.load(folder.path)
-    check_tokenizer(checkpoint, tokenizers.fingerprint)
-    return tokenizers
 
 
 def _resampler(
@@ -169,7 +139,7 @@ def _open_folder(
     config: Config,
     tokenizers: TokenizerPair,
     runtime: Runtime,
-    asked_size: int | None,
+    more_facts: dict[str, object],
     resumed: bool,
 ) -> None:
     """Write what a model folder holds besides weights; only now, when nothing of the input can fail any more."""
@@ -177,7 +147,6 @@ def _open_folder(
         folder.clear()
         folder.path.mkdir(parents=True, exist_ok=True)
         tokenizers.save(folder.path)
-    folder.config.write_text(dump_config(config), encoding="utf-8")
     facts = {
         "tformer": version("tformer"),
         **describe_machine(),
@@ -187,9 +156,9 @@ def _open_folder(
         "threads": runtime.threads,
         "seed": config.seed,
         "tokenizer_sha256": tokenizers.fingerprint,
-        _ASKED_SIZE: asked_size,
+        **more_facts,
     }
-    folder.environment.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    folder.describe(dump_config(config), json.dumps(facts, indent=2) + "\n")
 
 
 def _validator(

@@ -337,6 +337,7 @@ class Trainer:
         """Give the last N saves of the regular rhythm, and the run's end, however often it was stopped between them."""
         every = self.config.save_every_steps
         steps = [step for step in self.folder.steps() if step % every == 0 or step == self.state.step]
+        steps = [step for step in steps if step <= self.state.step]  # those after it are torn: a run went back to here
         return steps[-self.config.average_last :]
 
     def _finish(self) -> None:
@@ -351,8 +352,11 @@ class Trainer:
                 state.best_score, state.best_step = score, state.step
                 self.folder.point("best", state.step)
         steps = self._steps_to_average()
-        if len(steps) > 1:
-            self._average(steps)
+        whole = self.folder.whole(steps)
+        for step in sorted(set(steps).difference(whole)):
+            say(f"warning: step {step} is damaged, and left out of the average")
+        if len(whole) > 1:
+            self._average(whole)
 
     def _average(self, steps: list[int]) -> None:
         """Average the last checkpoints (§6.1), and keep the mean unless validation finds it worse than the best one.
