@@ -329,6 +329,34 @@ def trace(
         out.write(f"{shown}\n")
 
 
+@app.command()
+def attention(
+    text: Annotated[list[str], typer.Argument(help="Sentences; several are shown side by side.")],
+    model: Model = None,
+    target: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="TEXT", help="Its translation, one for each sentence. Default: the model's own."),
+    ] = None,
+    pattern: Annotated[str, typer.Option(metavar="NAME", help="encoder, decoder or cross: who reads what.")] = "cross",
+    layer: Annotated[Optional[int], typer.Option(min=1, metavar="N", help="Default: the last but one.")] = None,  # noqa: UP045
+    head: Annotated[Optional[int], typer.Option(min=1, metavar="N", help="Default: the mean of all.")] = None,  # noqa: UP045
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", callback=_check_folder, help="A .html, .png, .svg or .json. Default: print it."),
+    ] = None,
+    device: Device = "auto",
+    debug: Debug = False,
+) -> None:
+    """Show where the model looks: all layers and heads in a .html or .json, else one map, as chosen."""
+    from tformer import runs
+
+    shown = runs.attention(text, target or [], model, (pattern, layer, head), output, device)
+    if output:
+        typer.echo(output)
+    else:
+        runs.print_maps(*shown)
+
+
 def main() -> NoReturn:
     """Run the command line: one message for what a user can mend, and the exit codes of the README."""
     with contextlib.suppress(AttributeError):  # a replaced stream

@@ -48,6 +48,7 @@ OPTIONS = {
         "--device",
         "--debug",
     },
+    "attention": {"--model", "--target", "--pattern", "--layer", "--head", "--output", "--device", "--debug"},
     "trace": {
         "--model",
         "--target",

@@ -27,6 +27,7 @@ HOMES = {
     "sacrebleu": "decoding.score",
     "safetensors": "training.checkpoint",
     "rich": "inspection",
+    "matplotlib": "inspection.picture",
 }
 EVERYWHERE = {"torch", "numpy"}
 MAX_LINES = 450

@@ -4,6 +4,7 @@ Each takes what the command line parsed and gives back a value; printing results
 """
 
 from tformer.decoding.score import Recipe
+from tformer.inspection.terminal import print_maps
 from tformer.runs.checking import check
 from tformer.runs.evaluating import evaluate, score_file
 from tformer.runs.inspecting import attention, trace
@@ -21,6 +22,7 @@ __all__ = [
     "evaluate",
     "load",
     "newest_model",
+    "print_maps",
     "score_file",
     "start",
     "trace",

@@ -1,6 +1,7 @@
 """`tformer trace` and `tformer attention`: sentences looked at in one trained model."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -8,7 +9,9 @@ from pathlib import Path
 from tformer.config import Config
 from tformer.decoding.translator import Translator
 from tformer.errors import ConfigError
+from tformer.inspection.attention_page import attention_page
 from tformer.inspection.maps import AttentionMaps, View, attention_maps, choose_view
+from tformer.inspection.picture import check_plotting, save_picture
 from tformer.inspection.record import Pair
 from tformer.inspection.trace import Trace, trace_example, trace_pair
 from tformer.progress import say
@@ -59,20 +62,19 @@ def attention(
     texts: Sequence[str],
     targets: Sequence[str],
     model: Path | None,
-    pattern: str,
-    layer: int | None,
-    head: int | None,
+    shown: tuple[str, int | None, int | None],
+    output: Path | None,
     device: str,
 ) -> tuple[list[AttentionMaps], View]:
-    """Collect the attention of all heads over some sentences, and choose what is shown first.
+    """Collect the attention of all heads over some sentences, and write it where that is asked for.
 
     Args:
         texts: the sentences.
         targets: their translations, one for each; none: the model's own.
         model: its folder; None: the newest in ./runs.
-        pattern: encoder, decoder or cross.
-        layer: from 1; None: the one whose attention aligns best.
-        head: from 1; None: the mean of all.
+        shown: what a picture shows and a page shows first: pattern, layer (None: the one whose attention aligns best)
+            and head (None: the mean of all).
+        output: a file, its kind told by the end of its name; None: nothing is written.
         device: where to compute.
 
     Raises:
@@ -80,15 +82,37 @@ def attention(
         CheckpointError: a model folder that cannot be used.
     """
     if targets and len(targets) != len(texts):
-        raise ConfigError(f"expected one --target for each TEXT, got {len(targets)} for {len(texts)}")
+        raise ConfigError(f"expected one --target for each sentence, got {len(targets)} for {len(texts)}")
+    write = _writer(output)
     translator, config, used = open_translator([model] if model else [], device)
-    view = choose_view(translator.models[0], pattern, layer, head)
+    view = choose_view(translator.models[0], *shown)
     say(f"model: {_name(used, config)}")
     maps = []
     for text, target in zip_longest(texts, targets):
         pair, translation = _pair(translator, text, target)
         maps.append(attention_maps(translator.models[0], pair, text, translation))
+    write(maps, view)
     return maps, view
+
+
+def _writer(output: Path | None) -> Callable[[list[AttentionMaps], View], object]:
+    """Choose what writes such a file, before anything is computed that could then not be written."""
+    if output is None:
+        return lambda *_: None
+    match output.suffix.lower():
+        case ".html":
+            return lambda maps, view: output.write_text(attention_page(maps, view), encoding="utf-8")
+        case ".json":
+            return lambda maps, _: output.write_text(_json(maps), encoding="utf-8")
+        case ".png" | ".svg":
+            check_plotting()
+            return lambda maps, view: save_picture(output, maps, view)
+        case suffix:
+            raise ConfigError(f"--output {output}: expected a .html, .png, .svg or .json, got {suffix or 'no ending'}")
+
+
+def _json(maps: Sequence[AttentionMaps]) -> str:
+    return json.dumps([each.to_json() for each in maps], ensure_ascii=False) + "\n"
 
 
 def _name(used: str, config: Config) -> str:
