@@ -2,9 +2,14 @@
 
 
 class TformerError(Exception):
-    """Content that is wrong: data, a checkpoint, a run. The command line prints the message alone."""
+    """Content that is wrong: data, a checkpoint, a run. The command line prints the message alone.
+
+    Attributes:
+        said: another process of the run prints it.
+    """
 
     exit_code = 1
+    said = False
 
 
 class ConfigError(TformerError):

@@ -1,18 +1,21 @@
 """What a person sees while something runs, on stderr: one tqdm line on a terminal, plain lines in a file."""
 
 import math
+import os
 import sys
 import time
 
 from tqdm import tqdm
 
+_IS_PRIMARY = os.environ.get("RANK", "0") == "0" or "MASTER_ADDR" not in os.environ  # as torchrun sets them
 _PLAIN_LINES = 20  # progress lines of a whole run where there is no terminal
 _LONG_FILE = 3000  # lines: what is shorter is translated before one wonders
 
 
 def say(line: str = "") -> None:
-    """Write one line for a person; results alone go to stdout."""
-    tqdm.write(line, file=sys.stderr)
+    """Write one line for a person; results alone go to stdout. Of several processes of a run, one speaks."""
+    if _IS_PRIMARY:
+        tqdm.write(line, file=sys.stderr)
 
 
 class TrainingProgress:
@@ -30,7 +33,7 @@ class TrainingProgress:
             unit="step",
             file=sys.stderr,
             dynamic_ncols=True,
-            disable=not sys.stderr.isatty(),
+            disable=not (_IS_PRIMARY and sys.stderr.isatty()),
             bar_format="step {n_fmt}/{total_fmt} |{bar:10}| {remaining} left{desc}",
         )
         self._total_steps = total_steps
@@ -75,7 +78,7 @@ class LineProgress:
             unit="line",
             file=sys.stderr,
             dynamic_ncols=True,
-            disable=not (total_lines and sys.stderr.isatty()),
+            disable=not (_IS_PRIMARY and total_lines and sys.stderr.isatty()),
             bar_format="line {n_fmt}/{total_fmt} |{bar:10}| {remaining} left",
         )
         self._total_lines = total_lines

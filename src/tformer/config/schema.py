@@ -263,6 +263,7 @@ class TrainingConfig(_Settings):
     max_minutes: Positive | None = None
     max_tokens_per_batch: Count = 1024
     accumulate_batches: Count = 1
+    sharding: Literal["ddp", "fsdp"] = "ddp"
     schedule: Literal["paper", "linear", "cosine"] = "linear"
     learning_rate: Positive | None = 2e-3
     warmup_steps: Count = 400
