@@ -10,7 +10,6 @@ from tformer.inspection.record import Pair, Recording
 from tformer.inspection.steps import Column, Line, Mask, Shares, Step, Table, numbers
 from tformer.model import Transformer
 
-PADDING = 2  # positions that the training view adds to both sides, to show what becomes of them
 _CANDIDATES = 5
 
 
@@ -91,10 +90,11 @@ def training_steps(pair: Pair, padded: Recording, label_smoothing: float) -> lis
 
     Args:
         pair: source and target.
-        padded: the pass over it with `PADDING` behind both sides.
+        padded: the pass over it with some padding behind both sides.
         label_smoothing: ε of the loss.
     """
     count = len(pair.tgt_out)
+    padding = len(padded.logits) - count
     logits, labels = padded.logits[:count], torch.tensor(pair.tgt_out)
     nll = F.cross_entropy(logits, labels, reduction="none")
     loss = F.cross_entropy(logits, labels, reduction="none", label_smoothing=label_smoothing)
@@ -120,7 +120,7 @@ def training_steps(pair: Pair, padded: Recording, label_smoothing: float) -> lis
             [Table(shift, ("position", "tgt_in", "tgt_out"), across=True)],
             "All positions are trained at once; the prefix is the right one, whatever the model would have written.",
         ),
-        _masks(pair, padded),
+        _masks(pair, padded, padding),
         Step(
             "loss",
             "The loss: how little the right pieces were expected",
@@ -133,24 +133,24 @@ def training_steps(pair: Pair, padded: Recording, label_smoothing: float) -> lis
                 Line("mean_loss", "loss a token", float(loss.mean())),
                 Line("perplexity", "perplexity", math.exp(nll.mean())),
             ],
-            f"In nats. Training lowers the loss a token of a whole batch; the {PADDING} padded positions give none. "
+            f"In nats. Training lowers the loss a token of a whole batch; the {padding} padded positions give none. "
             "Perplexity is exp of the mean of −ln P. Shown without the dropout of training.",
         ),
     ]
 
 
-def _masks(pair: Pair, padded: Recording) -> Step:
-    source, target = ([*pieces, *["<pad>"] * PADDING] for pieces in (pair.src_pieces, pair.tgt_in_pieces))
+def _masks(pair: Pair, padded: Recording, padding: int) -> Step:
+    source, target = ([*pieces, *["<pad>"] * padding] for pieces in (pair.src_pieces, pair.tgt_in_pieces))
     src_mask, tgt_mask = padded.cross[0].mask, padded.decoder_self[0].mask
     return Step(
         "masks",
-        f"In a batch with a pair that is {PADDING} pieces longer: padding, and the two masks",
+        f"In a batch with a pair that is {padding} pieces longer: padding, and the two masks",
         "",
         "§3.2.3",
         f"source: 1 × {len(source)}, for every query; target: {len(target)} queries × {len(target)} keys",
         [
-            Mask("src_padding_mask", "source, padding mask", ["every query"], source, src_mask[:1].tolist(), PADDING),
-            Mask("tgt_mask", "target, causal and padding mask", target, target, tgt_mask.tolist(), PADDING),
+            Mask("src_padding_mask", "source, padding mask", ["every query"], source, src_mask[:1].tolist(), padding),
+            Mask("tgt_mask", "target, causal and padding mask", target, target, tgt_mask.tolist(), padding),
         ],
         "True (■) = may be attended. What padded positions compute themselves is left out of the loss.",
     )

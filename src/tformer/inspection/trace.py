@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tformer.errors import ConfigError
-from tformer.inspection.decoder_walk import PADDING, generation_steps, training_steps
+from tformer.inspection.decoder_walk import generation_steps, training_steps
 from tformer.inspection.example import attention_example
 from tformer.inspection.maps import check_number
 from tformer.inspection.record import Pair, record
@@ -14,6 +14,7 @@ from tformer.inspection.walk import EncoderWalk
 from tformer.model import Transformer
 
 _EXAMPLES = {"attention": ("The article's worked example of attention", attention_example)}
+_PADDING = 2  # positions that the training view adds to both sides, to show what becomes of them
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ def trace_pair(
         steps = generation_steps(model, pair, heard, list(vocabulary), decoder_layer, head)
         parts["decoder"] = "The decoder writes the translation", steps
     else:
-        steps = training_steps(pair, record(model, pair, PADDING), label_smoothing)
+        longest = max(len(pair.src), len(pair.tgt_out))
+        room = config.max_positions - longest if config.positions == "learned" else _PADDING
+        steps = training_steps(pair, record(model, pair, min(_PADDING, room)), label_smoothing)
         parts["training"] = "The pair as a training step sees it", steps
     facts: dict[str, str | int] = {"layer": layer, "head": head, "token": pair.src_pieces[position]}
     return Trace(facts | {"position": position}, parts)

@@ -41,9 +41,9 @@ class EncoderWalk:
             self._projections(),
             self._attention(),
             self._heads(),
-            self._residual("self_attention", "MultiHead"),
+            self._residual("self_attention", "MultiHead", ".self_attention.w_o"),
             self._feed_forward(),
-            self._residual("feed_forward", "FFN"),
+            self._residual("feed_forward", "FFN", ".feed_forward"),
             self._memory(),
         ]
 
@@ -181,14 +181,14 @@ class EncoderWalk:
             ],
         )
 
-    def _residual(self, sublayer: str, name: str) -> Step:
-        """Show the residual connection around a sub-layer, and the norm where it stands behind it."""
+    def _residual(self, sublayer: str, name: str, last: str) -> Step:
+        """Show the residual connection around a sub-layer that ends in the module `last`, and a norm behind it."""
         attends, norm = sublayer == "self_attention", f".{sublayer}_residual.norm"
         if self._pre_norm:
             x, total = self._read(norm), self._read(".feed_forward_residual.norm") if attends else self._gave("")
         else:
             x, total = self._read("" if attends else ".feed_forward"), self._read(norm)
-        vectors = [Vector("x", "x", numbers(x)), Vector("sublayer", f"{name}(…)", numbers(self._gave(f".{sublayer}")))]
+        vectors = [Vector("x", "x", numbers(x)), Vector("sublayer", f"{name}(…)", numbers(self._gave(last)))]
         vectors.append(Vector("sum", f"x + {name}(…)", numbers(total)))
         if not self._pre_norm:
             vectors.append(Vector("norm", "LayerNorm(sum)", numbers(self._gave(norm))))
