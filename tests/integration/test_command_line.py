@@ -138,7 +138,8 @@ def test_the_output_is_named_after_the_config(tformer, config, tmp_path, monkeyp
     result = tformer("train", "--config", config, "--set", "training.max_steps=1")
     assert (result.code, result.out) == (0, "runs/quick\n")
     assert {path.name for path in (tmp_path / "runs" / "quick").iterdir()} == {
-        "config.yaml", "tokenizer.model", "metrics.jsonl", "environment.json", "checkpoints", "last", "best"
+        "config.yaml", "tokenizer.model", "metrics.jsonl", "environment.json", "corpus.json", "checkpoints",
+        "last", "best"
     }  # fmt: skip
 
 

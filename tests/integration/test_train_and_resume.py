@@ -79,7 +79,10 @@ def test_metrics_have_their_fields(trained):
         (140, "averaged"),
     ]
     for line in validations:
-        assert line.keys() == {"step", "split", "weights", "nll", "perplexity", "bleu", "elapsed_seconds"}
+        fields = {"step", "split", "weights", "nll", "perplexity", "bleu", "chrf", "samples", "elapsed_seconds"}
+        assert line.keys() == fields
+        assert len(line["samples"]) == 5
+        assert all(len(sample) == 3 for sample in line["samples"])
         assert line["perplexity"] == pytest.approx(math.exp(line["nll"]))
     assert [line["elapsed_seconds"] for line in lines] == sorted(line["elapsed_seconds"] for line in lines)
     assert steps[-1]["nll"] < 0.2 < 5 < steps[0]["nll"]
@@ -369,7 +372,7 @@ def trainer(tmp_path, tiny_model, tokenised):
 
     def make(scores=None, batches=None, folder="model", **settings):
         coming = iter(scores or ())
-        validate = None if scores is None else lambda: Validation(1.0, math.e, next(coming), [])
+        validate = None if scores is None else lambda: Validation(1.0, math.e, next(coming), 0.0, [])
         settings = {"max_steps": 40, "warmup_steps": 4, "validate_every_steps": 2, "save_every_steps": 2, **settings}
         model = tiny_model(seed=1)
         (tmp_path / folder).mkdir(exist_ok=True)

@@ -206,7 +206,9 @@ def test_clearing_removes_the_model_and_nothing_else(folder):
     folder.point("best", 1)
     folder.average([1])
     parts = ("config.yaml", "tokenizer.model", "tokenizer.source.model", "tokenizer.target.model", "metrics.jsonl")
-    for path in (folder.path / name for name in (*parts, "environment.json", "notes.txt")):
+    for path in (
+        folder.path / name for name in (*parts, "environment.json", "corpus.json", "tensorboard", "notes.txt")
+    ):
         path.write_text("x", encoding="utf-8")
     assert folder.holds_model()
     folder.clear()

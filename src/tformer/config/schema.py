@@ -277,6 +277,7 @@ class TrainingConfig(_Settings):
     patience: Count | None = None
     best_metric: Literal["bleu", "nll"] = "bleu"
     average_last: Count = 5
+    tensorboard: Flag = False
 
 
 class DecodingConfig(_Settings):

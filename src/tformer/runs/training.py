@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +16,7 @@ from tformer.data.tokenizer import TokenizerPair
 from tformer.decoding.score import Recipe, score_corpus
 from tformer.decoding.translator import Translator
 from tformer.errors import ConfigError
+from tformer.inspection.report_corpus import dump_corpus
 from tformer.model import Transformer
 from tformer.progress import say
 from tformer.runs.continuing import INIT_FROM, SIZE_ASKED, Origin, fact, find_newest, start_from, with_vocabulary_met
@@ -22,11 +24,12 @@ from tformer.runs.models import RUNS
 from tformer.runs.preparing import read_aloud, tokenise_to_measure, tokenise_to_train, train_tokenizers
 from tformer.runtime import Runtime, describe_machine, prepare
 from tformer.training.checkpoint import ModelFolder, load_into
+from tformer.training.events import check_tensorboard, event_writer
 from tformer.training.lock import only_one
 from tformer.training.loop import Trainer, Validation
 from tformer.training.loss import corpus_nll, perplexity
 
-_SAMPLES = 2  # translations shown at each validation
+_SAMPLES = 5  # translations that metrics.jsonl keeps of each validation
 
 
 def train(
@@ -79,6 +82,8 @@ def _train(folder: ModelFolder, config: Config, resume: bool, overwrite: bool, i
     resumed = origin is not None
     if resumed:
         asked, init_from = fact(folder, SIZE_ASKED), fact(folder, INIT_FROM)
+    if config.training.tensorboard:
+        check_tensorboard()
     runtime = prepare(config.device, config.precision, config.threads)
     if origin and _is_over(origin, config):
         return folder
@@ -97,7 +102,7 @@ def _train(folder: ModelFolder, config: Config, resume: bool, overwrite: bool, i
     met = config.tokenizer.model_copy(update={"vocab_size": max(sizes)})
     config = config.model_copy(update={"tokenizer": met})
     facts: dict[str, object] = {SIZE_ASKED: asked, INIT_FROM: init_from and str(init_from)}
-    _open_folder(folder, config, tokenizers, runtime, facts, resumed)
+    _open_folder(folder, config, tokenizers, runtime, facts, dump_corpus(splits, training), resumed)
 
     torch.manual_seed(config.seed)
     model = Transformer(config.model, *sizes).to(runtime.device)
@@ -107,13 +112,16 @@ def _train(folder: ModelFolder, config: Config, resume: bool, overwrite: bool, i
     stream = BatchStream(training, config.training.max_tokens_per_batch, config.seed, cut_anew)
     say(f"{len(training)} pairs in {stream.batches_per_epoch} batches an epoch")
     validate = _validator(splits.validation, model, tokenizers, config) if splits.validation else None
-    trainer = Trainer(model, stream, config.training, runtime, folder, validate)
     if origin:
         load_into(model, origin.weights)
-    if origin and origin.state:
-        trainer.resume(origin.state)
-        say(f"resumed {folder.path} at step {trainer.state.step}")
-    say(trainer.train())
+    state = origin.state if origin else None
+    begin = state["state"]["step"] if state else 0
+    with event_writer(folder.path, begin) if config.training.tensorboard else nullcontext() as watch:
+        trainer = Trainer(model, stream, config.training, runtime, folder, validate, watch)
+        if state:
+            trainer.resume(state)
+            say(f"resumed {folder.path} at step {begin}")
+        say(trainer.train())
     return folder
 
 
@@ -140,6 +148,7 @@ def _open_folder(
     tokenizers: TokenizerPair,
     runtime: Runtime,
     more_facts: dict[str, object],
+    corpus: str,
     resumed: bool,
 ) -> None:
     """Write what a model folder holds besides weights; only now, when nothing of the input can fail any more."""
@@ -158,7 +167,7 @@ def _open_folder(
         "tokenizer_sha256": tokenizers.fingerprint,
         **more_facts,
     }
-    folder.describe(dump_config(config), json.dumps(facts, indent=2) + "\n")
+    folder.describe(dump_config(config), json.dumps(facts, indent=2) + "\n", corpus)
 
 
 def _validator(
@@ -174,8 +183,8 @@ def _validator(
         batches = fixed_batches(tokenised, config.training.max_tokens_per_batch)
         nll = corpus_nll(model, batches, translator.device)
         hypotheses = translator.translate(sources)
-        bleu = score_corpus(hypotheses, [references], Recipe(config.data.target_lang)).bleu
+        scores = score_corpus(hypotheses, [references], Recipe(config.data.target_lang))
         samples = list(zip(sources, references, hypotheses, strict=True))[:_SAMPLES]
-        return Validation(nll, perplexity(nll), bleu, samples)
+        return Validation(nll, perplexity(nll), scores.bleu, scores.chrf, samples)
 
     return validate

@@ -20,19 +20,22 @@ from torch import Tensor, nn
 
 from tformer.data.tokenizer import TOKENIZER_FILES
 from tformer.errors import CheckpointError
+from tformer.training.events import EVENTS
 from tformer.training.files import MANIFEST, appearing, fault_of, flush_to_disk, remove, write_text
 
 WEIGHTS = "model.safetensors"
 STATE = "trainer.pt"
 _TOKENIZER = "tokenizer_sha256"
 _CHECKPOINT = re.compile(r"step-(\d{8})")
-_HALF_WRITTEN = re.compile(r"\.(step-\d{8}|averaged|best|last|checkpoints|(config|environment)\.\w+)(-going)?-\d+")
+_HALF_WRITTEN = re.compile(
+    r"\.(step-\d{8}|averaged|best|last|checkpoints|(config|environment|corpus)\.\w+)(-going)?-\d+"
+)
 
 
 class ModelFolder:
     """Everything of one model, in one folder that can be moved, copied and opened elsewhere.
 
-    config.yaml, tokenizer.model (or one for each language), metrics.jsonl, environment.json;
+    config.yaml, tokenizer.model (or one for each language), metrics.jsonl, environment.json, corpus.json;
     checkpoints/step-00001000/ with weights and trainer state; `last` and `best` point to one of these; `averaged/`
     holds the weights' mean once a run has ended.
 
@@ -48,6 +51,7 @@ class ModelFolder:
         self.config = path / "config.yaml"
         self.metrics = path / "metrics.jsonl"
         self.environment = path / "environment.json"
+        self.corpus = path / "corpus.json"
         self.checkpoints = path / "checkpoints"
         self.averaged = path / "averaged"
 
@@ -55,14 +59,15 @@ class ModelFolder:
         """Tell whether a run has begun here."""
         return self.config.is_file()
 
-    def describe(self, config: str, environment: str) -> None:
-        """Write the settings and the circumstances of a run, each whole or as it was.
+    def describe(self, config: str, environment: str, corpus: str) -> None:
+        """Write the settings and the circumstances of a run, and what its corpus was like, each whole or as it was.
 
         Raises:
             CheckpointError: they cannot be written.
         """
         with _writing(self.path):
             write_text(self.environment, environment)
+            write_text(self.corpus, corpus)
             write_text(self.config, config)
 
     def clear(self) -> None:
@@ -89,8 +94,8 @@ class ModelFolder:
 
     def _parts(self) -> list[Path]:
         """Name all that makes a model, the settings last: while they are there, the folder holds a model."""
-        names = ("best", "last", "averaged", "checkpoints", "metrics.jsonl", "environment.json", *TOKENIZER_FILES)
-        return [*(self.path / name for name in names), self.config]
+        names = ("best", "last", "averaged", "checkpoints", "metrics.jsonl", "environment.json", "corpus.json")
+        return [*(self.path / name for name in (*names, EVENTS, *TOKENIZER_FILES)), self.config]
 
     def steps(self) -> list[int]:
         """List the steps that have a checkpoint, in order."""

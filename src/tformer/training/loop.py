@@ -10,7 +10,7 @@ import math
 import shlex
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,7 @@ _FLUSH_EVERY_STEPS = 10  # how often losses leave the device: each transfer wait
 _TIMED_WINDOWS = 6  # of steps between two such transfers, by whose median pace `max_minutes` is turned into steps,
 _TIMED_SHARE = 0.05  # and of `max_minutes`, lest a hitch decide, if warm-up lasts so long
 _TRAINING_SHARE = 0.9  # of `max_minutes`; validation has the rest
+_SAMPLES_SAID = 2  # translations shown at each validation; metrics.jsonl has all
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,14 @@ class Validation:
         nll: negative log-likelihood in nats a token, the right prefix given.
         perplexity: exp(nll).
         bleu: sacreBLEU of greedily decoded text.
+        chrf: likewise.
         samples: a few (source, reference, hypothesis).
     """
 
     nll: float
     perplexity: float
     bleu: float
+    chrf: float
     samples: Sequence[tuple[str, str, str]]
 
 
@@ -91,6 +94,7 @@ class Trainer:
         runtime: device and precision.
         folder: where checkpoints and metrics go.
         validate: measures the model as it is; None where there is no validation set.
+        watch: is shown each line of metrics.jsonl as it is written; None: nobody is.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class Trainer:
         runtime: Runtime,
         folder: ModelFolder,
         validate: Callable[[], Validation] | None,
+        watch: Callable[[Mapping[str, object]], None] | None = None,
     ) -> None:
         self.model = model
         self.stream = stream
@@ -108,6 +113,7 @@ class Trainer:
         self.runtime = runtime
         self.folder = folder
         self.validate = validate
+        self.watch = watch
         self.state = TrainerState()
         self._set_horizon()
         self.optimizer = torch.optim.Adam(
@@ -260,13 +266,16 @@ class Trainer:
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
             raise TformerError(_diverged(self.state.step, "a weight is no longer a finite number"))
 
-    def _write_metrics(self, **fields: float | str) -> None:
+    def _write_metrics(self, **fields: object) -> None:
         # JSON has no infinity
         known = {
-            name: value if isinstance(value, str) or math.isfinite(value) else None for name, value in fields.items()
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in fields.items()
         }
         with self.folder.metrics.open("ab") as metrics:
             metrics.write(json.dumps(known).encode() + b"\n")
+        if self.watch:
+            self.watch(known)
 
     def _validate(self) -> bool:
         """Measure, report, and count towards patience; tell whether this is the best so far."""
@@ -285,7 +294,7 @@ class Trainer:
             f"step {state.step} · validation: nll {result.nll:.3f} · perplexity {result.perplexity:.2f} · "
             f"BLEU {result.bleu:.1f} greedy · {standing}"
         )
-        for source, reference, hypothesis in result.samples:
+        for source, reference, hypothesis in result.samples[:_SAMPLES_SAID]:
             say(f"    source     {source}\n    reference  {reference}\n    hypothesis {hypothesis}")
         return better
 
@@ -301,6 +310,8 @@ class Trainer:
             nll=result.nll,
             perplexity=result.perplexity,
             bleu=result.bleu,
+            chrf=result.chrf,
+            samples=result.samples,
             elapsed_seconds=self._elapsed(),
         )
         self._window_started = time.monotonic()
