@@ -7,6 +7,8 @@ import platform
 import signal
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 
 from tformer.errors import ConfigError
 
+_SAME_WISH_SECONDS = 0.5  # between two signals: people are not as fast
 # torch.cpu.get_capabilities() names processor features that make bfloat16 products faster than float32 ones
 _FAST_BF16_FEATURES = ("amx_bf16", "avx512_bf16", "bf16")
 
@@ -130,7 +133,13 @@ def _has_glibc() -> bool:
 class StopSignals:
     """While this context is open, SIGINT, SIGTERM and SIGHUP are noted instead of obeyed; a second one quits at once.
 
-    A hang-up that was ignored before, as `nohup` has it, stays ignored.
+    A hang-up that was ignored before, as `nohup` has it, stays ignored. Some programs that end others, as timeout does,
+    send a signal twice: what follows within a moment is the same wish. torchrun passes on to its processes what a
+    terminal has sent them already, and kills those that take too long itself: under it, no further signal counts.
+
+class StopNow(BaseException):
+    """A signal asked for the end while something long was under way; no error, and the trainer's alone to catch."""
+
 
     Attributes:
         received: the signal's number, or None.
@@ -143,6 +152,8 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():  # only there may handlers be set
             for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        self._first = 0.0  # seconds, when it was
+        self._at_once = False
                 number = getattr(signal, name, None)
                 if number is None or (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
                     continue  # under nohup a hang-up is to pass unnoticed
@@ -154,9 +165,23 @@ class StopSignals:
             signal.signal(number, handler)
 
     def _note(self, number: int, _frame: object) -> None:
-        if self.received is not None:
+        if self.received is None:
+            self.received, self._first = number, time.monotonic()
+            if self._at_once:
+                raise StopNow
+        elif time.monotonic() - self._first > _SAME_WISH_SECONDS and "TORCHELASTIC_RUN_ID" not in os.environ:
             os._exit(128 + number)  # checkpoints appear whole or not at all, so nothing can be harmed
-        self.received = number
+
+    @contextlib.contextmanager
+    def obeyed_at_once(self) -> Iterator[None]:
+        """Let a signal, be it one noted before, raise StopNow here: for what takes long and can be done again."""
+        self._at_once = True
+        try:
+            if self.received is not None:
+                raise StopNow
+            yield
+        finally:
+            self._at_once = False
 
 
 def describe_machine() -> dict[str, object]:

@@ -10,9 +10,11 @@ from tformer.data.tokenizer import TokenizerPair
 from tformer.errors import CheckpointError, ConfigError
 from tformer.progress import say
 from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_state
+from tformer.training.files import write_text
 
 SIZE_ASKED = "vocab_size_asked"  # in environment.json; the folder's config has the size that the corpus supports
 INIT_FROM = "init_from"  # in environment.json, of a run that began with another model's weights
+FINISHED = "finished_step"  # in environment.json, of a run that has come to its end, and measured and averaged it
 _WIDEST = 40  # characters of a value in a table
 
 
@@ -47,6 +49,11 @@ def with_vocabulary_met(config: Config, folder: ModelFolder) -> Config:
 def fact(folder: ModelFolder, name: str) -> Any:  # noqa: ANN401 (as JSON has it)
     """Give what environment.json says of a run; None where it says nothing, or is lost."""
     return _facts(folder).get(name)
+
+
+def note_end(folder: ModelFolder, step: int) -> None:
+    """Write down that a run has come to its end."""
+    write_text(folder.environment, json.dumps({**_facts(folder), FINISHED: step}, indent=2) + "\n")
 
 
 def find_newest(folder: ModelFolder, config: Config) -> Origin | None:

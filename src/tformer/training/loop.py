@@ -5,83 +5,34 @@ a CPU is repeated digit by digit, and one that was stopped and resumed is the on
 """
 
 import dataclasses
-import json
 import math
 import shlex
-import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tformer.config import TrainingConfig
-from tformer.data.batching import BatchStream
-from tformer.errors import InterruptedRun, TformerError
+from tformer.data.batching import Batch, BatchStream
+from tformer.errors import CheckpointError, InterruptedRun, TformerError
 from tformer.model import Transformer
 from tformer.progress import TrainingProgress, say
-from tformer.runtime import Runtime, StopSignals, return_freed_memory
+from tformer.runtime import Runtime, StopNow, StopSignals, return_freed_memory
 from tformer.training.checkpoint import ModelFolder, load_into
+from tformer.training.horizon import Pace
 from tformer.training.loss import LossSum
+from tformer.training.memory import does_not_fit, halved, is_out_of_memory
+from tformer.training.metrics import MetricsFile
 from tformer.training.schedule import learning_rate
+from tformer.training.state import TrainerState, Validation
 from tformer.training.step import train_step
 
 _FLUSH_EVERY_STEPS = 10  # how often losses leave the device: each transfer waits for it
-_TIMED_WINDOWS = 6  # of steps between two such transfers, by whose median pace `max_minutes` is turned into steps,
-_TIMED_SHARE = 0.05  # and of `max_minutes`, lest a hitch decide, if warm-up lasts so long
-_TRAINING_SHARE = 0.9  # of `max_minutes`; validation has the rest
+_MOST_SKIPS = 10  # updates in a row that came to no finite number; more of them are no accident
+_MOST_FAILED_SAVES = 3  # in a row; training on would be work for nothing
 _SAMPLES_SAID = 2  # translations shown at each validation; metrics.jsonl has all
-
-
-@dataclass(frozen=True)
-class Validation:
-    """What the model is worth on the validation set, unsmoothed.
-
-    Attributes:
-        nll: negative log-likelihood in nats a token, the right prefix given.
-        perplexity: exp(nll).
-        bleu: sacreBLEU of greedily decoded text.
-        chrf: likewise.
-        samples: a few (source, reference, hypothesis).
-    """
-
-    nll: float
-    perplexity: float
-    bleu: float
-    chrf: float
-    samples: Sequence[tuple[str, str, str]]
-
-
-@dataclass
-class TrainerState:
-    """All of a run that is not in the weights, the optimizer or a random stream.
-
-    Attributes:
-        step: optimizer updates done.
-        last_step: where the run ends, and a decaying schedule too; 0 until `max_minutes` has been turned into steps.
-        epoch: of the batch order, counted from 0.
-        taken: batches used of that epoch.
-        best_score: the best `training.best_metric`, higher is better (nll negated); None before the first validation.
-        best_step: the step it was reached at.
-        validations_since_best: what `training.patience` counts.
-        elapsed_seconds: of training and validating.
-        metrics_bytes: length of metrics.jsonl up to here; lines past it belong to steps that are done again on resume.
-        max_steps: the setting that last_step was made from.
-        max_minutes: likewise.
-    """
-
-    step: int = 0
-    last_step: int = 0
-    epoch: int = 0
-    taken: int = 0
-    best_score: float | None = None
-    best_step: int = 0
-    validations_since_best: int = 0
-    elapsed_seconds: float = 0.0
-    metrics_bytes: int = 0
-    max_steps: int = 0
-    max_minutes: float | None = None
 
 
 class Trainer:
@@ -122,7 +73,12 @@ class Trainer:
             eps=config.adam_epsilon,
             fused=runtime.device.type in ("cpu", "cuda"),
         )
-        self._unlogged: list[tuple[int, LossSum, float]] = []
+        self._metrics = MetricsFile(folder.metrics)
+        self._unlogged: list[tuple[int, LossSum, float, Tensor]] = []
+        self._halving = False
+        self._saved_step = 0
+        self._failed_saves = 0
+        self._former_best: tuple[float | None, int] = None, 0
 
     def resume(self, checkpoint: dict[str, Any]) -> None:
         """Take up the run where `_save` left it; the weights have been loaded into the model already."""
@@ -133,8 +89,8 @@ class Trainer:
         torch.set_rng_state(checkpoint["cpu_random"])
         if self.runtime.device.type == "cuda" and checkpoint["cuda_random"] is not None:
             torch.cuda.set_rng_state(checkpoint["cuda_random"])
-        with self.folder.metrics.open("a+b") as metrics:
-            metrics.truncate(min(self.state.metrics_bytes, metrics.tell()))
+        self._saved_step = self.state.step
+        self._metrics.go_back(self.state.metrics_bytes)
         self.folder.go_back(self.state.step, self.state.best_step)
 
     def _set_horizon(self) -> None:
@@ -151,49 +107,78 @@ class Trainer:
             Why the run ended, for a person.
 
         Raises:
-            TformerError: the loss is no longer a number; nothing of that has been saved.
+            TformerError: the loss is no longer a number, or a batch does not fit; nothing of that has been saved.
+            CheckpointError: the disk takes no more.
             InterruptedRun: a signal asked for the end; the run has been saved.
         """
         state, config = self.state, self.config
         progress = TrainingProgress(state.last_step or config.max_steps, state.step)
         self._progress, self._started, self._elapsed_before = progress, time.monotonic(), state.elapsed_seconds
         self._window_started = self._started
-        self._paces: list[float] = []  # seconds a step of each window
+        self._pace = Pace(config)
         self.model.train()
         try:
-            with StopSignals() as signals:
+            with StopSignals() as self._signals:
+                self._after_step()
                 while (ending := self._ending()) is None:
-                    if signals.received:
-                        self._save_once()
-                        raise InterruptedRun(
-                            f"stopped at step {state.step}, all saved; to go on: tformer train --resume --output "
-                            f"{shlex.quote(str(self.folder.path))}",
-                            signals.received,
-                        )
+                    if self._signals.received:
+                        raise StopNow
                     self._step()
+                    self._after_step()
                 self._finish()
             return ending
+        except StopNow:
+            self._save_once()
+            raise InterruptedRun(
+                f"stopped at step {state.step}, all saved; to go on: tformer train --resume --output "
+                f"{shlex.quote(str(self.folder.path))}",
+                self._signals.received or 0,
+            ) from None
         finally:
             progress.close()
 
     def _step(self) -> None:
-        """Make one update, and what is due after it."""
+        """Make one update."""
         state, config = self.state, self.config
         state.step += 1
         rate = learning_rate(state.step, config, self.model.config.d_model, state.last_step or config.max_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        batches = [next(self.stream).to(self.runtime.device) for _ in range(config.accumulate_batches)]
-        sums = train_step(self.model, batches, self.optimizer, config, self.runtime)
-        self._unlogged.append((state.step, sums, rate))
+        batches = [next(self.stream) for _ in range(config.accumulate_batches)]
+        sums = self._update(batches)
+        self._unlogged.append((state.step, sums, rate, torch.cat([batch.indices for batch in batches])))
         if len(self._unlogged) == _FLUSH_EVERY_STEPS:
             self._log()
-        if not state.last_step and self._pace_is_known():
+        if not state.last_step and self._pace.is_known(state.step, self._elapsed() - self._elapsed_before):
             self._fix_last_step()
-        improved = False
-        if self.validate and state.step % config.validate_every_steps == 0:
-            improved = self._validate()
-        if improved or state.step % config.save_every_steps == 0:
+
+    def _update(self, batches: list[Batch]) -> LossSum:
+        """Make an update, in halves from the first time on that memory has run out."""
+        parts = halved(batches) if self._halving else batches
+        try:
+            on_device = [part.to(self.runtime.device) for part in parts]
+            return train_step(self.model, on_device, self.optimizer, self.config, self.runtime)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            message = does_not_fit(parts, self.config, self.runtime.device)
+            if self._halving:
+                raise TformerError(f"step {self.state.step}: {message}") from error
+        # not before the error is gone, whose traceback holds on to the tensors
+        say(f"warning: step {self.state.step}: {message}; going on with each batch in halves")
+        self._halving = True
+        on_device.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.runtime.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return self._update(batches)
+
+    def _after_step(self) -> None:
+        """Do what is due at this step and has not been done, as a signal may have kept it from being."""
+        state, config = self.state, self.config
+        due = self.validate and state.step % config.validate_every_steps == 0 and state.validated_step < state.step
+        improved = due and self._validate()
+        if improved or (state.step % config.save_every_steps == 0 and (due or self._saved_step < state.step)):
             self._save()
 
     def _ending(self) -> str | None:
@@ -213,38 +198,27 @@ class Trainer:
     def _elapsed(self) -> float:
         return self._elapsed_before + time.monotonic() - self._started
 
-    def _pace_is_known(self) -> bool:
-        """Tell whether enough has been seen. Until warm-up is over no schedule asks where the run will end."""
-        if len(self._paces) < _TIMED_WINDOWS:
-            return False
-        assert self.config.max_minutes is not None
-        timed_long = self._elapsed() - self._elapsed_before >= _TIMED_SHARE * self.config.max_minutes * 60
-        return timed_long or self.state.step >= self.config.warmup_steps
-
     def _fix_last_step(self) -> None:
-        """Turn `max_minutes` into steps, once, by the pace so far: schedules depend on steps only."""
-        assert self.config.max_minutes is not None
-        seconds_a_step = statistics.median(self._paces)
-        seconds_left = self.config.max_minutes * 60 - self._elapsed()
-        steps = self.state.step + int(_TRAINING_SHARE * seconds_left / seconds_a_step)
-        self.state.last_step = min(max(self.state.step, self.config.warmup_steps + 1, steps), self.config.max_steps)
-        self._progress.set_total(self.state.last_step)
+        """Turn `max_minutes` into steps, once, by the pace so far."""
+        self.state.last_step = last_step = self._pace.last_step(self.state.step, self._elapsed())
+        self._progress.set_total(last_step)
         say(
-            f"{seconds_a_step * 1000:.0f} ms a step: {self.config.max_minutes:g} minutes allow {self.state.last_step} "
+            f"{self._pace.seconds_a_step * 1000:.0f} ms a step: {self.config.max_minutes:g} minutes allow {last_step} "
             "steps; the schedule ends there"
         )
 
     def _log(self) -> None:
-        """Bring the losses over from the device, refuse what is no number, and write a metrics line for each step."""
+        """Bring the losses over from the device, tell of skipped steps, and write a metrics line for each step."""
         if not self._unlogged:
             return
         seconds = time.monotonic() - self._window_started
-        tokens_per_second = sum(sums.num_tokens for _, sums, _ in self._unlogged) / seconds
-        values = torch.stack([torch.stack((sums.loss, sums.nll)) for _, sums, _ in self._unlogged]).tolist()
-        for (step, sums, rate), (loss, nll) in zip(self._unlogged, values, strict=True):
-            if not math.isfinite(loss):
-                raise TformerError(_diverged(step, f"the loss is {loss}"))
-            self._write_metrics(
+        tokens_per_second = sum(sums.num_tokens for _, sums, _, _ in self._unlogged) / seconds
+        values = torch.stack([torch.stack((sums.loss, sums.nll)) for _, sums, _, _ in self._unlogged]).tolist()
+        for (step, sums, rate, pairs), (loss, nll) in zip(self._unlogged, values, strict=True):
+            skipped = {} if math.isfinite(loss) else {"skipped": self._note_skip(step, pairs)}
+            if not skipped:
+                self.state.skipped_in_a_row = 0
+            self._add_metrics(
                 step=step,
                 split="train",
                 loss=loss / sums.num_tokens,
@@ -252,28 +226,46 @@ class Trainer:
                 learning_rate=rate,
                 tokens_per_second=tokens_per_second,
                 elapsed_seconds=self._elapsed(),
+                **skipped,
             )
+        self._metrics.write()
         self._progress.update(step, loss / sums.num_tokens, tokens_per_second, rate)
         return_freed_memory()
         now = time.monotonic()
-        self._paces.append((now - self._window_started) / len(self._unlogged))
+        self._pace.note(now - self._window_started, len(self._unlogged))
         self._window_started = now
         self._unlogged.clear()
+        if self.state.skipped_in_a_row >= _MOST_SKIPS:
+            raise TformerError(
+                self._diverged(f"{self.state.skipped_in_a_row} steps in a row had no finite loss or gradient")
+            )
+
+    def _note_skip(self, step: int, pairs: Tensor) -> str:
+        """Count a step that changed no weight, and name its pairs: in a warning the first of them, in metrics all."""
+        self.state.skipped_steps += 1
+        self.state.skipped_in_a_row += 1
+        say(
+            f"warning: step {step} skipped: its loss or gradient is no finite number; weights are as they were; the "
+            f"batch: {self.stream.corpus.places(pairs.numpy(), most=10)}"
+        )
+        return self.stream.corpus.places(pairs.numpy())
 
     def _check(self) -> None:
-        """Refuse losses and weights that are no numbers: a last update can break weights whose loss was still one."""
+        """Refuse weights that are no numbers: an update can break them whose loss and gradient were still some."""
         self._log()
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
-            raise TformerError(_diverged(self.state.step, "a weight is no longer a finite number"))
+            raise TformerError(self._diverged("a weight is no longer a finite number"))
 
-    def _write_metrics(self, **fields: object) -> None:
-        # JSON has no infinity
-        known = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in fields.items()
-        }
-        with self.folder.metrics.open("ab") as metrics:
-            metrics.write(json.dumps(known).encode() + b"\n")
+    def _diverged(self, finding: str) -> str:
+        saved = [step for step in self.folder.steps() if step <= self.state.step]
+        from_where = f"Resume from the last checkpoint, of step {saved[-1]}," if saved else "Start again"
+        return (
+            f"step {self.state.step}: {finding}; nothing of this has been saved. {from_where} with a lower "
+            "training.learning_rate, a longer training.warmup_steps, training.clip_norm: 1.0, or precision: fp32"
+        )
+
+    def _add_metrics(self, **fields: object) -> None:
+        known = self._metrics.add(**fields)
         if self.watch:
             self.watch(known)
 
@@ -282,6 +274,8 @@ class Trainer:
         self._check()
         result, score = self._measure()
         state = self.state
+        state.validated_step = state.step
+        self._former_best = state.best_score, state.best_step
         better = state.best_score is None or score > state.best_score
         # a model that has said nothing right yet is not failing to improve
         warming = self.config.best_metric == "bleu" and score == 0.0
@@ -301,9 +295,10 @@ class Trainer:
     def _measure(self, weights: str = "last") -> tuple[Validation, float]:
         assert self.validate is not None
         self.model.eval()
-        result = self.validate()
+        with self._signals.obeyed_at_once():
+            result = self.validate()
         self.model.train()
-        self._write_metrics(
+        self._add_metrics(
             step=self.state.step,
             split="validation",
             weights=weights,
@@ -314,16 +309,35 @@ class Trainer:
             samples=result.samples,
             elapsed_seconds=self._elapsed(),
         )
+        self._metrics.write()
         self._window_started = time.monotonic()
         return result, result.bleu if self.config.best_metric == "bleu" else -result.nll
 
     def _save(self) -> None:
-        """Save all that the run needs to go on exactly, then remove what nobody needs any more."""
+        """Save all that the run needs to go on exactly, and go on even where that fails, but not for long.
+
+        Raises:
+            CheckpointError: it has failed several times in a row.
+        """
         self._check()
+        try:
+            self._write_checkpoint()
+        except CheckpointError as error:
+            self._failed_saves += 1
+            if self.state.best_step == self.state.step:  # `best` still stands for the one before
+                self.state.best_score, self.state.best_step = self._former_best
+            if self._failed_saves == _MOST_FAILED_SAVES:
+                raise
+            say(f"warning: {error}; training goes on, and saves again when that is due")
+        else:
+            self._failed_saves = 0
+
+    def _write_checkpoint(self) -> None:
+        """Write a checkpoint, let `best` and `last` stand for it, then remove what nobody needs any more."""
         state = self.state
         state.epoch, state.taken = self.stream.epoch, self.stream.taken
         state.elapsed_seconds = self._elapsed()
-        state.metrics_bytes = self.folder.metrics.stat().st_size if self.folder.metrics.exists() else 0
+        state.metrics_bytes = self._metrics.flush()
         cuda = self.runtime.device.type == "cuda"
         self.folder.save(
             state.step,
@@ -335,14 +349,20 @@ class Trainer:
                 "cuda_random": torch.cuda.get_rng_state() if cuda else None,
             },
         )
+        self._saved_step = state.step
         if state.best_step == state.step:
             self.folder.point("best", state.step)
         self.folder.prune(keep=[state.step, state.best_step, *self._steps_to_average()])
 
     def _save_once(self) -> None:
-        """Save, unless this very step has been: a whole checkpoint is not put at risk for nothing."""
-        if not self.folder.checkpoint(self.state.step).is_dir():
-            self._save()
+        """Save for the last time, unless this very step has been: a whole checkpoint is not put at risk for nothing.
+
+        Raises:
+            CheckpointError: that fails.
+        """
+        if self._saved_step < self.state.step:
+            self._check()
+            self._write_checkpoint()
 
     def _steps_to_average(self) -> list[int]:
         """Give the last N saves of the regular rhythm, and the run's end, however often it was stopped between them."""
@@ -387,10 +407,3 @@ class Trainer:
             say(f"{what} is worse than step {self.state.best_step} ({shown}), and is not kept")
         else:
             say(f"{what} is what translates from now on: {shown}")
-
-
-def _diverged(step: int, finding: str) -> str:
-    return (
-        f"step {step}: {finding}; nothing of this has been saved. Resume from the last checkpoint with a lower "
-        "training.learning_rate, a longer training.warmup_steps, training.clip_norm: 1.0, or precision: fp32"
-    )

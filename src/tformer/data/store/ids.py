@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from tformer.data.corpus import CorpusReport
+from tformer.data.corpus import CorpusReport, LeftOut
 from tformer.data.store.cache import find_kept, fingerprint, naming_the_folder, scratch_file, write_mapped
 from tformer.data.store.text import IntArray, TextCorpus
 from tformer.errors import DataError
@@ -129,9 +129,24 @@ class TokenisedCorpus:
     def __len__(self) -> int:
         return len(self.src)
 
+    @property
+    def digest(self) -> str:
+        """A hash of all ids."""
+        parts = (self.src.ids, self.src.ends, self.tgt.ids, self.tgt.ends)
+        return fingerprint(*(xxhash.xxh3_64_hexdigest(part.data) for part in parts))
+
     def place(self, index: int) -> str:
         """Where a pair stands, such as `train.en + train.fr, line 35`."""
         return self.reports[int(self.source_of[index])].place(int(self.lines[index]))
+
+    def places(self, indices: IntArray, most: int | None = None) -> str:
+        """Where some pairs stand, the first `most` of each source: `train.en + train.fr (lines 3, 35 and 2 more)`."""
+        found = []
+        for number in np.unique(self.source_of[indices]):
+            lines = sorted(self.lines[indices[self.source_of[indices] == number]].tolist())
+            report = self.reports[number]
+            found.append(LeftOut(report.name, tuple(lines[:most]), len(lines)).sentence(report.unit, report.parts))
+        return "; ".join(found)
 
 
 def tokenise(
