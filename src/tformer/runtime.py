@@ -37,6 +37,11 @@ class Runtime:
     threads: int
     reasons: str
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What matrix products are computed in."""
+        return torch.float32 if self.precision == "fp32" else torch.bfloat16
+
     def autocast(self) -> contextlib.AbstractContextManager[object]:
         """Give the context that training's forward pass runs in."""
         if self.precision == "fp32":
@@ -130,6 +135,10 @@ def _has_glibc() -> bool:
     return sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc"
 
 
+class StopNow(BaseException):
+    """A signal asked for the end while something long was under way; no error, and the trainer's alone to catch."""
+
+
 class StopSignals:
     """While this context is open, SIGINT, SIGTERM and SIGHUP are noted instead of obeyed; a second one quits at once.
 
@@ -137,23 +146,19 @@ class StopSignals:
     send a signal twice: what follows within a moment is the same wish. torchrun passes on to its processes what a
     terminal has sent them already, and kills those that take too long itself: under it, no further signal counts.
 
-class StopNow(BaseException):
-    """A signal asked for the end while something long was under way; no error, and the trainer's alone to catch."""
-
-
     Attributes:
         received: the signal's number, or None.
     """
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._first = 0.0  # seconds, when it was
+        self._at_once = False
         self._former: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():  # only there may handlers be set
             for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        self._first = 0.0  # seconds, when it was
-        self._at_once = False
                 number = getattr(signal, name, None)
                 if number is None or (name == "SIGHUP" and signal.getsignal(number) == signal.SIG_IGN):
                     continue  # under nohup a hang-up is to pass unnoticed
@@ -163,14 +168,6 @@ class StopNow(BaseException):
     def __exit__(self, *exception: object) -> None:
         for number, handler in self._former.items():
             signal.signal(number, handler)
-
-    def _note(self, number: int, _frame: object) -> None:
-        if self.received is None:
-            self.received, self._first = number, time.monotonic()
-            if self._at_once:
-                raise StopNow
-        elif time.monotonic() - self._first > _SAME_WISH_SECONDS and "TORCHELASTIC_RUN_ID" not in os.environ:
-            os._exit(128 + number)  # checkpoints appear whole or not at all, so nothing can be harmed
 
     @contextlib.contextmanager
     def obeyed_at_once(self) -> Iterator[None]:
@@ -182,6 +179,14 @@ class StopNow(BaseException):
             yield
         finally:
             self._at_once = False
+
+    def _note(self, number: int, _frame: object) -> None:
+        if self.received is None:
+            self.received, self._first = number, time.monotonic()
+            if self._at_once:
+                raise StopNow
+        elif time.monotonic() - self._first > _SAME_WISH_SECONDS and "TORCHELASTIC_RUN_ID" not in os.environ:
+            os._exit(128 + number)  # checkpoints appear whole or not at all, so nothing can be harmed
 
 
 def describe_machine() -> dict[str, object]:
