@@ -21,16 +21,16 @@ def print_maps(maps: Sequence[AttentionMaps], view: View) -> None:
     for number, each in enumerate(maps):
         if number:
             console.print()
-        _print_map(console, each, view)
+        print_map(console, each, view)
 
 
-def _print_map(console: Console, maps: AttentionMaps, view: View) -> None:
+def print_map(console: Console, maps: AttentionMaps, view: View) -> None:
     """Print one map: a row for each query, a column for each key, weights in per cent."""
     queries, keys = maps.axes(view.pattern)
-    weights = maps.weights(view)
+    weights, coloured = maps.weights(view), console.color_system is not None
     head = min(_LABEL, max(cell_len(piece) for piece in queries))
     room = console.width - head - 2
-    width = _NUMBERS if len(keys) * _NUMBERS <= room else 1
+    width = _NUMBERS if len(keys) * _NUMBERS <= room else max(cell_len(sign) for piece in keys for sign in piece)
     console.print(Text(maps.text, "bold"), Text(maps.translation), Text(view.title, "dim"), sep="\n", soft_wrap=True)
     for start in range(0, len(keys), room // width):
         band = range(start, min(len(keys), start + room // width))
@@ -39,11 +39,10 @@ def _print_map(console: Console, maps: AttentionMaps, view: View) -> None:
         for query, piece in enumerate(queries):
             row = Text(_fit(piece, head) + " ")
             for key in band:
-                row.append_text(
-                    _cell(weights, query, key, view.pattern, width, colour=console.color_system is not None)
-                )
+                row.append_text(_cell(weights, query, key, view.pattern, width, coloured))
             console.print(row, soft_wrap=True)
-    scale = "per cent; blank: below 1" if width > 1 else "blank: below 10 per cent, then ░ ▒ ▓ █ up to 100"
+    shades = "the lighter, the more" if coloured else "blank: below 10 per cent, then ░ ▒ ▓ █ up to 100"
+    scale = "per cent; blank: below 1" if width == _NUMBERS else shades
     blocked = "; ·: blocked by the causal mask" if view.pattern == "decoder" else ""
     console.print(Text(f"{' ' * (head + 1)}{scale}{blocked}", "dim"), soft_wrap=True)
 
@@ -85,9 +84,9 @@ def _cell(weights: Weights, query: int, key: int, pattern: str, width: int, colo
     if pattern == "decoder" and key > query:
         return Text("·".rjust(width), "dim")
     weight = float(weights[query, key])
-    if width == 1:
+    if width < _NUMBERS:
         sign = _SHADES[min(len(_SHADES) - 1, round(weight * (len(_SHADES) - 1) + 0.35))] if weight >= 0.1 else " "
-        return Text(" " if colour else sign, _style(weight) if colour else "")
+        return Text((" " if colour else sign) * width, _style(weight) if colour else "")
     number = f"{min(99, round(100 * weight))}" if weight >= 0.01 else ""
     return Text(number.rjust(width), _style(weight) if colour else "")
 
