@@ -4,6 +4,7 @@ Every mask has one polarity: True = may be attended.
 """
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -97,15 +98,25 @@ class MultiHeadAttention(nn.Module):
         Returns:
             [batch, query, d_model] float.
         """
-        return self.attend(query, self.project(key, value), attention_mask)
+        projected = self._split_heads(self.w_k(key)), self._split_heads(self.w_v(value))
+        return self.attend(self.project_query(query), KeyValue(*projected), attention_mask)
 
-    def project(self, key: Tensor, value: Tensor) -> KeyValue:
-        """Project keys and values, for a decoder to keep: [batch, key, d_model] → [batch, heads, key, d_k or d_v]."""
-        return KeyValue(self._split_heads(self.w_k(key)), self._split_heads(self.w_v(value)))
+    def project_query(self, query: Tensor) -> Tensor:
+        """Project queries: [batch, query, d_model] → [batch, heads, query, d_k]."""
+        return self._split_heads(self.w_q(query))
+
+    def project_memory(self, memory: Tensor) -> KeyValue:
+        """Project to keys and values at once: [batch, key, d_model] → [batch, heads, key, d_k] and the same of d_v."""
+        return KeyValue(*self._project(memory, self.w_k, self.w_v))
+
+    def project_self(self, x: Tensor) -> tuple[Tensor, KeyValue]:
+        """Project x, [batch, position, d_model], to queries, keys and values at once, as self-attention wants them."""
+        query, key, value = self._project(x, self.w_q, self.w_k, self.w_v)
+        return query, KeyValue(key, value)
 
     def attend(self, query: Tensor, key_value: KeyValue, attention_mask: Tensor | None) -> Tensor:
-        """Attend from [batch, query, d_model] to keys and values projected before, as `forward` does."""
-        heads = fused_attention(self._split_heads(self.w_q(query)), *key_value, attention_mask)
+        """Attend from projected queries to projected keys and values, as `forward` does: [batch, query, d_model]."""
+        heads = fused_attention(query, *key_value, attention_mask)
         joined: Tensor = self.w_o(heads.transpose(1, 2).flatten(2))
         return joined
 
@@ -117,8 +128,15 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: a query has no visible key.
         """
-        projected = self.project(key, key)
-        return attention(self._split_heads(self.w_q(query)), *projected, attention_mask)[1]
+        return attention(self.project_query(query), *self.project_memory(key), attention_mask)[1]
+
+    def _project(self, x: Tensor, *projections: nn.Linear) -> Iterable[Tensor]:
+        """Make several projections of x in one product: x is read, and its gradient written, once."""
+        together = F.linear(x, torch.cat([projection.weight for projection in projections]))
+        if x.device.type == "cpu":
+            together = together.float()  # what the attention kernel wants there, converted once
+        parts = together.split([projection.out_features for projection in projections], dim=-1)
+        return map(self._split_heads, parts)
 
     def _split_heads(self, projected: Tensor) -> Tensor:
         """[batch, position, heads · width] → [batch, heads, position, width]."""

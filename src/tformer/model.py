@@ -80,6 +80,9 @@ class Embedding(nn.Module):
         """
         end = first_position + ids.size(1)
         embedded: Tensor = self.dropout(self.table(ids) * self.scale + self._positions(end)[first_position:end])
+        if ids.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            # the sums between sub-layers too, which each product would convert otherwise: faster, and trains as well
+            return embedded.to(torch.get_autocast_dtype("cpu"))
         return embedded
 
     def _positions(self, end: int) -> Tensor:
@@ -109,12 +112,28 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: any shape, float → the same shape; x itself in evaluation."""
-        if not self.training or self.p == 0.0 or x.device.type != "cpu":
+        if not self._own(x):
             return F.dropout(x, self.p, self.training)
-        bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+        kept, scale = self._draw(x)
+        return (x * kept).mul_(scale)
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """Give x + Dropout(y), of one shape, in one pass."""
+        if not self._own(y):
+            return x + F.dropout(y, self.p, self.training)
+        kept, scale = self._draw(y)
+        return torch.addcmul(x, y, kept, value=scale)
+
+    def _own(self, x: Tensor) -> bool:
+        return self.training and self.p > 0 and x.device.type == "cpu"
+
+    def _draw(self, x: Tensor) -> tuple[Tensor, float]:
+        """Give 1 for what is kept and 0 for what is dropped, in the shape and type of x, and the scale of the kept."""
         dropped = round(self.p * 65536)
-        kept = (bits[: x.numel()] >= dropped - 32768).view(x.shape)
-        return x * kept.to(x.dtype).mul_(65536 / (65536 - dropped))
+        bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+        # straight into the type of x: from bool it would be several times slower
+        kept = torch.ge(bits[: x.numel()], dropped - 32768, out=torch.empty(x.numel(), dtype=x.dtype))
+        return kept.view(x.shape), 65536 / (65536 - dropped)
 
 
 class Residual(nn.Module):
@@ -137,7 +156,7 @@ class Residual(nn.Module):
 
     def add(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
         """Add what the sub-layer found to x, and normalise (post)."""
-        total: Tensor = x + self.dropout(sublayer_output)
+        total = self.dropout.add(x, sublayer_output)
         return total if self.pre_norm else self.norm(total)
 
 
@@ -154,7 +173,9 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Tensor, attention_mask: Tensor) -> Tensor:
         """x: [batch, src_len, d_model] float; attention_mask: [batch, 1, 1, src_len] bool, True = may be attended."""
         seen = self.self_attention_residual.enter(x)
-        x = self.self_attention_residual.add(x, self.self_attention(seen, seen, seen, attention_mask))
+        x = self.self_attention_residual.add(
+            x, self.self_attention.attend(*self.self_attention.project_self(seen), attention_mask)
+        )
         return self.feed_forward_residual.add(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
 
@@ -192,7 +213,7 @@ class DecoderLayer(nn.Module):
 
     def start(self, memory: Tensor) -> LayerCache:
         """Project the memory's keys and values, once for all steps; memory: [batch, src_len, d_model] float."""
-        return LayerCache(self.cross_attention.project(memory, memory))
+        return LayerCache(self.cross_attention.project_memory(memory))
 
     def forward(
         self, x: Tensor, cache: LayerCache, self_mask: Tensor, memory_mask: Tensor
@@ -210,16 +231,18 @@ class DecoderLayer(nn.Module):
         """
         x, cache = self.read_prefix(x, cache, self_mask)
         seen = self.cross_attention_residual.enter(x)
-        x = self.cross_attention_residual.add(x, self.cross_attention.attend(seen, cache.memory, memory_mask))
+        query = self.cross_attention.project_query(seen)
+        x = self.cross_attention_residual.add(x, self.cross_attention.attend(query, cache.memory, memory_mask))
         x = self.feed_forward_residual.add(x, self.feed_forward(self.feed_forward_residual.enter(x)))
         return x, cache
 
     def read_prefix(self, x: Tensor, cache: LayerCache, self_mask: Tensor) -> tuple[Tensor, LayerCache]:
         """Run the first sub-layer alone, masked self-attention; all as in `forward`."""
         seen = self.self_attention_residual.enter(x)
-        cache = cache.extended(self.self_attention.project(seen, seen))
+        query, key_value = self.self_attention.project_self(seen)
+        cache = cache.extended(key_value)
         assert cache.prefix is not None
-        return self.self_attention_residual.add(x, self.self_attention.attend(seen, cache.prefix, self_mask)), cache
+        return self.self_attention_residual.add(x, self.self_attention.attend(query, cache.prefix, self_mask)), cache
 
 
 @dataclass(frozen=True)
@@ -312,8 +335,15 @@ class Transformer(nn.Module):
         Returns:
             logits: [batch, tgt_len, tgt_vocab] float.
         """
+        logits: Tensor = self.output(self.hidden(src, tgt_in, src_padding_mask, tgt_padding_mask))
+        return logits
+
+    def hidden(
+        self, src: Tensor, tgt_in: Tensor, src_padding_mask: Tensor, tgt_padding_mask: Tensor | None = None
+    ) -> Tensor:
+        """Give what the output layer reads, [batch, tgt_len, d_model] float; all as in `forward`."""
         state = self.start(self.encode(src, src_padding_mask), src_padding_mask)
-        return self.decode(tgt_in, state, tgt_padding_mask)[0]
+        return self.decode_hidden(tgt_in, state, tgt_padding_mask)[0]
 
     def encode(self, src: Tensor, src_padding_mask: Tensor) -> Tensor:
         """Read the source, once: src and src_padding_mask as in `forward` → memory: [batch, src_len, d_model] float."""
@@ -339,8 +369,6 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, DecoderState]:
         """Score the next piece after each new target position; a full pass is this from an empty prefix.
 
-        Causality is seen to here, so that no caller can forget it.
-
         Args:
             tgt_in: [batch, new_len] int64, the positions behind the state's prefix.
             state: from `start`, or from the last `decode`.
@@ -348,6 +376,16 @@ class Transformer(nn.Module):
 
         Returns:
             logits: [batch, new_len, tgt_vocab] float, and the state with the new positions in it.
+        """
+        hidden, state = self.decode_hidden(tgt_in, state, tgt_padding_mask)
+        return self.output(hidden), state
+
+    def decode_hidden(
+        self, tgt_in: Tensor, state: DecoderState, tgt_padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, DecoderState]:
+        """Run the decoder up to what the output layer reads, [batch, new_len, d_model] float; all as in `decode`.
+
+        Causality is seen to here, so that no caller can forget it.
         """
         self_mask = causal_mask(state.prefix_length, tgt_in.size(1), tgt_in.device)[None, None]
         if tgt_padding_mask is not None:
@@ -357,8 +395,7 @@ class Transformer(nn.Module):
         for layer, cache in zip(self.decoder_layers, state.layers, strict=True):
             x, extended = layer(x, cache, self_mask, state.memory_mask)
             caches.append(extended)
-        logits = self.output(self.decoder_norm(x))
-        return logits, DecoderState(caches, state.memory_mask, state.prefix_length + tgt_in.size(1))
+        return self.decoder_norm(x), DecoderState(caches, state.memory_mask, state.prefix_length + tgt_in.size(1))
 
     def cross_attention(
         self, src: Tensor, tgt_in: Tensor, src_padding_mask: Tensor, tgt_padding_mask: Tensor | None = None

@@ -81,7 +81,7 @@ def test_products_vary_with_their_width_and_the_scaling_undoes_it(d_k):
 def test_shapes_of_the_heads(tiny_config):
     module = MultiHeadAttention(tiny_config(d_model=512, num_heads=8))
     query, memory = torch.randn(2, 5, 512), torch.randn(2, 7, 512)
-    key, value = module.project(memory, memory)
+    key, value = module.project_memory(memory)
     assert key.shape == value.shape == (2, 8, 7, 64)
     assert module.weights(query, memory).shape == (2, 8, 5, 7)
     assert module(query, memory, memory).shape == (2, 5, 512)

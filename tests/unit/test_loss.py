@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from tformer.data.batching import fixed_batches
-from tformer.training.loss import corpus_nll, perplexity, sequence_loss
+from tformer.training import loss as loss_module
+from tformer.training.loss import corpus_nll, output_loss, perplexity, sequence_loss
 from tformer.vocabulary import PAD_ID
 
 # probabilities of 5 pieces at 3 positions of 2 sentences; the second has one position of padding
@@ -112,6 +113,62 @@ def test_bfloat16_is_summed_in_float32():
     # three digits are all that a sum in bfloat16 would have
     assert sums.loss.item() == pytest.approx(exact.loss.item(), rel=1e-6)
     assert sums.nll.item() == pytest.approx(exact.nll.item(), rel=1e-6)
+
+
+# ---- From the output layer's input, a few rows of logits at a time ----
+
+
+@pytest.fixture
+def before_output():
+    """What an output layer of 50 pieces reads at 4 · 6 positions, its weight, and labels with padding among them."""
+    torch.manual_seed(0)
+    labels = torch.randint(1, 50, (4, 6))
+    labels[1, 4:] = labels[3, 2:] = PAD_ID
+    return torch.randn(4, 6, 16, requires_grad=True), torch.randn(50, 16, requires_grad=True), labels
+
+
+def losses_and_gradients(sums, hidden, weight):
+    return sums.loss.item(), sums.nll.item(), *torch.autograd.grad(sums.loss / sums.num_tokens, (hidden, weight))
+
+
+@SMOOTHINGS
+@pytest.mark.parametrize("rows_at_once", [1, 7, 24, 1000])
+def test_the_loss_without_logits_is_the_loss_by_them(before_output, monkeypatch, smoothing, rows_at_once):
+    hidden, weight, labels = before_output
+    monkeypatch.setattr(loss_module, "_LOGITS_AT_ONCE", rows_at_once * 50)
+    num_tokens = int((labels != PAD_ID).sum())
+    found = losses_and_gradients(
+        output_loss(hidden, weight, labels, num_tokens, smoothing, torch.float32), hidden, weight
+    )
+    right = losses_and_gradients(sequence_loss(hidden @ weight.T, labels, num_tokens, smoothing), hidden, weight)
+    for one, other in zip(found, right, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    assert (found[2][labels == PAD_ID] == 0).all()
+
+
+def test_the_loss_without_logits_in_bfloat16_stays_within_its_rounding(before_output):
+    hidden, weight, labels = before_output
+    num_tokens = int((labels != PAD_ID).sum())
+    found = losses_and_gradients(output_loss(hidden, weight, labels, num_tokens, 0.1, torch.bfloat16), hidden, weight)
+    right = losses_and_gradients(sequence_loss(hidden @ weight.T, labels, num_tokens, 0.1), hidden, weight)
+    assert found[:2] == pytest.approx(right[:2], rel=2**-7)
+    for one, other in zip(found[2:], right[2:], strict=True):
+        assert one.dtype == torch.float32
+        assert (one - other).norm() < 2**-6 * other.norm()
+
+
+def test_what_is_no_number_before_the_output_is_none_in_the_loss(before_output):
+    hidden, weight, labels = before_output
+    with torch.no_grad():
+        hidden[0, 1, 3] = math.nan
+    assert math.isnan(output_loss(hidden, weight, labels, 18, 0.1, torch.float32).loss.item())
+
+
+def test_a_hopeless_piece_costs_much_and_not_the_run(before_output):
+    hidden, weight, labels = before_output
+    sums = output_loss(hidden * 1000, weight, labels, 18, 0.0, torch.float32)
+    assert 18 * 80 < sums.loss.item() < 18 * 88
+    assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(sums.loss, (hidden, weight)))
 
 
 def test_the_loss_of_a_corpus_does_not_depend_on_its_batches(tiny_model, tokenised):

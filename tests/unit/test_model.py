@@ -30,7 +30,7 @@ def test_the_weights_shown_are_those_used(tiny_config, widths):
     mask = (SRC != PAD_ID)[:, None, None, :]
     weights = module.weights(query, key, mask)
     assert (weights.masked_select(~mask) == 0).all()
-    mixed = weights @ module.project(key, key).value
+    mixed = weights @ module.project_memory(key).value
     joined = torch.cat([mixed[:, head] for head in range(2)], dim=-1)
     torch.testing.assert_close(module.w_o(joined), module(query, key, key, mask))
 
@@ -56,7 +56,7 @@ def test_the_source_weights_shown_are_those_that_a_pass_uses(tiny_model, monkeyp
 
 def test_heads_have_the_widths_asked_for(tiny_config):
     module = MultiHeadAttention(tiny_config(d_k=3, d_v=5))
-    key, value = module.project(torch.randn(3, 4, 16), torch.randn(3, 4, 16))
+    key, value = module.project_memory(torch.randn(3, 4, 16))
     assert key.shape == (3, 2, 4, 3)
     assert value.shape == (3, 2, 4, 5)
     assert {name: tuple(weight.shape) for name, weight in module.named_parameters()} == {
@@ -251,7 +251,7 @@ def test_the_memory_is_projected_once(tiny_model, monkeypatch):
     model, src_real = tiny_model(), SRC != PAD_ID
     state = model.start(model.encode(SRC, src_real), src_real)
     for layer in model.decoder_layers:
-        monkeypatch.setattr(layer.cross_attention, "project", None)
+        monkeypatch.setattr(layer.cross_attention, "project_memory", None)
     _, state = model.decode(TGT_IN[:, :1], state)
     logits, _ = model.decode(TGT_IN[:, 1:2], state)
     assert logits.shape == (3, 1, 13)

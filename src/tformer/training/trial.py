@@ -16,13 +16,11 @@ from tformer.data.batching import Batch, collate, plan_batches
 from tformer.data.store import IntArray, TokenisedCorpus
 from tformer.model import Transformer
 from tformer.runtime import Runtime
-from tformer.training.loss import sequence_loss
-from tformer.training.step import train_step
+from tformer.training.step import Objective, train_step
 
 _TOKENS = 1_536  # of a trial's batch, at most
 _STEPS = 5  # timed, after one that is not
 _SECONDS = 10.0  # no step is begun after so many
-_LOSS_COPIES = 3  # of the logits, in float32, while the loss's gradient is made; measured on CPUs
 _BYTES_A_PARAMETER = 16  # float32: weight, gradient, and Adam's two averages
 
 
@@ -139,7 +137,7 @@ def _bytes_per_token(
 
 
 def activation_bytes(model: Transformer, batch: Batch, label_smoothing: float, runtime: Runtime) -> int:
-    """Count the bytes of a batch where there are most: what the backward pass needs, and the loss's own gradients.
+    """Count the bytes of a batch where there are most: what the backward pass needs.
 
     Args:
         model: in training mode.
@@ -148,11 +146,10 @@ def activation_bytes(model: Transformer, batch: Batch, label_smoothing: float, r
         runtime: the precision of the forward pass.
 
     Returns:
-        All storages that the forward pass saves, besides the weights, and three times the logits in float32.
+        All storages that the forward pass saves, besides the weights; copies of weights are among them.
     """
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     storages: dict[int, int] = {}
-    logits: Tensor
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -161,8 +158,6 @@ def activation_bytes(model: Transformer, batch: Batch, label_smoothing: float, r
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        with runtime.autocast():
-            logits = model(batch.src, batch.tgt_in, batch.src_padding_mask, batch.tgt_padding_mask)
-        sums = sequence_loss(logits, batch.tgt_out, batch.num_tokens, label_smoothing)
+        sums = Objective(model, label_smoothing, runtime)(batch)
     assert sums.loss.requires_grad  # whose graph keeps the storages alive up to here, so that no address comes twice
-    return sum(storages.values()) + _LOSS_COPIES * 4 * logits.numel()
+    return sum(storages.values())
