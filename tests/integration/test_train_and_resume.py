@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tformer.config import TrainingConfig
-from tformer.data.batching import BatchStream, collate
+from tformer.data.batching import BatchStream, Window, collate
 from tformer.errors import TformerError
 from tformer.runs import training
 from tformer.runtime import prepare
@@ -166,7 +166,7 @@ def test_a_run_resumed_in_a_later_epoch_is_uninterrupted(train, tmp_path, same_r
     same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_saves_and_the_run_goes_on(train, config, tmp_path, same_run, number, code):
     folder = tmp_path / "my model"
     command = [sys.executable, "-m", "tformer", "train", "--config", config, "--output", folder]
@@ -209,8 +209,9 @@ def test_a_second_signal_quits_at_once(config, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "stuck\n"
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)  # as timeout and its kin do: the same wish, sent twice
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(0.2)
+            process.wait(0.8)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 143
         assert "Traceback" not in process.stderr.read()
@@ -437,32 +438,7 @@ def test_the_average_is_the_mean_of_the_last(train, tmp_path, weights):
         assert mean.dtype == np.float32
 
 
-# ---- A loss that is no number ----
-
-
-@pytest.mark.parametrize("wrong", [math.nan, math.inf])
-def test_a_loss_that_is_no_number_stops_the_run(train, tmp_path, monkeypatch, weights, metrics, wrong):
-    train_step, done = loop.train_step, []
-
-    def breaking(model, *rest):
-        sums = train_step(model, *rest)
-        done.append(sums)
-        if len(done) == 8:
-            with torch.no_grad():
-                model.output.weight.fill_(wrong)
-            return sums._replace(loss=sums.loss * wrong)
-        return sums
-
-    monkeypatch.setattr(loop, "train_step", breaking)
-    folder = tmp_path / "model"
-    result = train(folder)
-    assert (result.code, result.out) == (1, "")
-    message = result.err.splitlines()[-1]
-    assert message.startswith(f"tformer: step 8: the loss is {wrong}; nothing of this has been saved. Resume from the")
-    assert "Traceback" not in result.err
-    assert ModelFolder(folder).steps() == [5, 6]
-    assert all(np.isfinite(array).all() for array in weights(folder / "last").values())
-    assert metrics(folder)[-1]["step"] == 7
+# ---- Numbers that are none ----
 
 
 def test_an_update_that_breaks_the_weights_is_not_saved(trainer, monkeypatch):
@@ -477,7 +453,8 @@ def test_an_update_that_breaks_the_weights_is_not_saved(trainer, monkeypatch):
 
     monkeypatch.setattr(loop, "train_step", breaking)
     run = trainer([1.0])
-    with pytest.raises(TformerError, match="step 4: a weight is no longer a finite number; nothing of this has been"):
+    told = "step 4: a weight is no longer a finite number; nothing of this has been saved. Resume from .* of step 2,"
+    with pytest.raises(TformerError, match=told):
         run.train()
     assert run.folder.steps() == [2]
 
@@ -499,8 +476,8 @@ def test_batches_that_add_up_are_one_batch(trainer, tokenised, metrics, weights)
     cut = [np.arange(start, start + size) for start, size in ((0, 2), (2, 9), (11, 3), (14, 10))]
     settings = {"max_steps": 6, "average_last": 1}
     trainers = [
-        trainer(folder="whole", batches=iter(Repeating(corpus, [np.arange(24)])), **settings),
-        trainer(folder="cut", batches=iter(Repeating(corpus, cut)), accumulate_batches=4, **settings),
+        trainer(folder="whole", batches=Repeating(corpus, [np.arange(24)]), **settings),
+        trainer(folder="cut", batches=Repeating(corpus, cut), accumulate_batches=4, **settings),
     ]
     for run in trainers:
         run.train()
@@ -513,17 +490,14 @@ def test_batches_that_add_up_are_one_batch(trainer, tokenised, metrics, weights)
 
 
 class Repeating:
-    """A stream that gives the same batches again and again."""
+    """A stream that gives the same batches for each update."""
 
     epoch = taken = 0
 
     def __init__(self, corpus, plan):
         self._batches = [collate(corpus, indices) for indices in plan]
-        self._next = 0
 
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        self._next += 1
-        return self._batches[(self._next - 1) % len(self._batches)]
+    def next_window(self, num_batches):
+        assert num_batches == len(self._batches)
+        pairs = np.concatenate([batch.indices for batch in self._batches])
+        return Window(self._batches, sum(batch.num_tokens for batch in self._batches), pairs)
