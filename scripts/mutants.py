@@ -300,6 +300,48 @@ MUTANTS = [
         "Field(description",
         "tests/unit/test_config.py",
     ),
+    Mutant(
+        "a mask that the picture of attention does not know",
+        "inspection/record.py",
+        "mask.cpu().expand(1, 1, *shape)[0, 0]",
+        "torch.ones(shape, dtype=torch.bool)",
+        "tests/unit/test_trace.py",
+    ),
+    Mutant(
+        "a trace that forgets √d_model",
+        "inspection/walk.py",
+        "numbers(row * embedding.scale)",
+        "numbers(row)",
+        "tests/unit/test_trace.py",
+    ),
+    Mutant(
+        "a trace whose loss is not smoothed",
+        "inspection/decoder_walk.py",
+        'reduction="none", label_smoothing=label_smoothing',
+        'reduction="none", label_smoothing=0.0',
+        "tests/unit/test_trace.py",
+    ),
+    Mutant(
+        "the strongest head shown as the mean of heads",
+        "inspection/maps.py",
+        "heads.mean(axis=0)",
+        "heads.max(axis=0)",
+        "tests/unit/test_attention_maps.py",
+    ),
+    Mutant(
+        "a page that mixes up its heads",
+        "inspection/attention.js",
+        "((layer - 1) * heads + each) * size",
+        "((layer - 1) * heads) * size",
+        "tests/pages/test_attention_page.py",
+    ),
+    Mutant(
+        "text of a page that may end its script",
+        "inspection/page.py",
+        '.replace("<", "\\u003c")',
+        "",
+        "tests/pages/test_attention_page.py",
+    ),
 ]
 
 

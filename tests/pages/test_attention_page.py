@@ -172,11 +172,11 @@ def test_two_sentences_stand_side_by_side_and_move_together_or_alone(opened, map
     page.point(".queries .token", 5 + 2)
     assert near(shown(page, 0), one.cross[0, 1, 0])
     assert near(shown(page, 1), other.cross[0, 1, 2])
-    page.resize(500, 900)
+    page.resize(390, 900)
     page.settle()
     tops = page.run("[...document.querySelectorAll('.panel')].map(each => each.getBoundingClientRect().top)")
     assert tops[1] > tops[0] + 100
-    assert page.run("document.documentElement.scrollWidth") <= 500
+    assert page.run("document.documentElement.scrollWidth") <= 390
 
 
 def test_pointing_into_the_map_names_the_cell(opened, maps):

@@ -186,6 +186,8 @@ def test_the_encoders_numbers_are_those_of_the_saved_tensors(case):
     close(steps["feed_forward"]["hidden"], hidden[position])
     close(steps["feed_forward"]["active"], active[position])
     close(steps["feed_forward"]["output"], fed[position])
+    if reference.config.activation == "relu":
+        assert f" {(hidden[position] <= 0).sum()} become 0" in steps["feed_forward"]["note"]
     close(steps["feed_forward_residual"]["x"], after[position])
     close(steps["feed_forward_residual"]["sum"], fed_total[position])
     for step, value in (("self_attention_residual", after), ("feed_forward_residual", end)):
