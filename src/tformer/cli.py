@@ -103,10 +103,12 @@ def train(
     """
     from tformer import runs
 
-    if resume and overwrite:
-        raise ConfigError("--resume and --overwrite were both given; give one of them")
-    folder = runs.train(config, settings or [], output, resume, overwrite, init_from)
-    typer.echo(folder.path)
+    with runs.processes_of_run() as processes:
+        if resume and overwrite:
+            raise ConfigError("--resume and --overwrite were both given; give one of them")
+        folder = runs.train(config, settings or [], output, resume, overwrite, init_from, processes)
+    if processes.is_primary:
+        typer.echo(folder.path)
 
 
 @app.command()
@@ -164,13 +166,15 @@ def translate(
 
     search = {"beam_size": beam, "length_penalty": length_penalty}
     search |= {"max_length": max_length, "no_repeat_ngram": no_repeat_ngram}
-    found = runs.translate(
-        text or [], model or [], input_file, output, device, n_best, batch_size, align=as_json, **search
-    )
-    with output.open("w", encoding="utf-8", newline="\n") if output else _standard_output() as out:
-        for number, line, translations in found:
-            out.write("".join(f"{row}\n" for row in _rows(number, line, translations, n_best, as_json)))
-            out.flush()
+    with runs.processes_of_run() as processes:
+        found = runs.translate(
+            text or [], model or [], input_file, output, device, n_best, batch_size, as_json, processes, **search
+        )
+        written = Path(os.devnull) if not processes.is_primary else output
+        with written.open("w", encoding="utf-8", newline="\n") if written else _standard_output() as out:
+            for number, line, translations in found:
+                out.write("".join(f"{row}\n" for row in _rows(number, line, translations, n_best, as_json)))
+                out.flush()
 
 
 @contextlib.contextmanager
@@ -262,16 +266,18 @@ def evaluate(
     """Translate a test set and score it: BLEU and chrF with their signatures, perplexity."""
     from tformer import runs
 
-    test = runs.choose_test(split, source, reference or [], testset, langpair, hypothesis)
-    recipe = runs.Recipe(target_lang, tokenize, lowercase, tuple(metric or ()))
-    if hypothesis:
-        idle = {"model": model, "output": output, "beam": beam, "length_penalty": length_penalty}
-        found = runs.score_file(hypothesis, test, recipe, compare, significance, **idle)
-    else:
-        search = {"beam_size": beam, "length_penalty": length_penalty}
-        found = runs.evaluate(model or [], test, recipe, device, compare, significance, output, **search)
-    shown = json.dumps(found.to_json(), ensure_ascii=False, indent=2, allow_nan=False)
-    typer.echo(shown if as_json else "\n".join(found.lines()))
+    with runs.processes_of_run() as processes:
+        test = runs.choose_test(split, source, reference or [], testset, langpair, hypothesis)
+        recipe = runs.Recipe(target_lang, tokenize, lowercase, tuple(metric or ()))
+        if hypothesis:
+            idle = {"model": model, "output": output, "beam": beam, "length_penalty": length_penalty}
+            found = runs.score_file(hypothesis, test, recipe, compare, significance, **idle)
+        else:
+            search = {"beam_size": beam, "length_penalty": length_penalty}
+            found = runs.evaluate(model or [], test, recipe, device, compare, significance, output, processes, **search)
+    if processes.is_primary:
+        shown = json.dumps(found.to_json(), ensure_ascii=False, indent=2, allow_nan=False)
+        typer.echo(shown if as_json else "\n".join(found.lines()))
 
 
 @app.command()
@@ -366,7 +372,7 @@ def main() -> NoReturn:
     try:
         app()
     except TformerError as error:
-        _fail(str(error), error.exit_code)
+        _fail("" if error.said else str(error), error.exit_code)
     except OSError as error:
         _fail(f"{error.filename or 'input or output'}: {error.strerror}", 1)
     sys.exit(0)
@@ -375,5 +381,6 @@ def main() -> NoReturn:
 def _fail(message: str, exit_code: int) -> NoReturn:
     if _debug:
         traceback.print_exc()
-    typer.echo(f"tformer: {message}", err=True)
+    if message:
+        typer.echo(f"tformer: {message}", err=True)
     sys.exit(exit_code)

@@ -135,6 +135,22 @@ def _has_glibc() -> bool:
     return sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc"
 
 
+RandomState = tuple[torch.Tensor, torch.Tensor | None]  # of the CPU, and of the GPU where that computes
+
+
+def random_state(device: torch.device) -> RandomState:
+    """Give the state of the random streams that a device's work draws from."""
+    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+
+def set_random_state(device: torch.device, state: RandomState) -> None:
+    """Go on with the random streams of a state; what it has not, as after a change of device, stays as it is."""
+    cpu, cuda = state
+    torch.set_rng_state(cpu)
+    if device.type == "cuda" and cuda is not None:
+        torch.cuda.set_rng_state(cuda, device)
+
+
 class StopNow(BaseException):
     """A signal asked for the end while something long was under way; no error, and the trainer's alone to catch."""
 

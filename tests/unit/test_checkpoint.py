@@ -16,7 +16,7 @@ from torch import nn
 
 from tformer.errors import CheckpointError
 from tformer.training import checkpoint
-from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into, load_state, load_weights
+from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into, load_state, load_weights, weights_of
 
 
 class Tied(nn.Module):
@@ -39,7 +39,7 @@ def folder(tmp_path):
 
 def save(folder, *steps):
     for step in steps:
-        folder.save(step, Tied(step), {"step": step, "moments": torch.full((3,), step)})
+        folder.save(step, weights_of(Tied(step)), {"step": step, "moments": torch.full((3,), step)})
 
 
 def names(path):
@@ -121,7 +121,7 @@ import os, shutil, signal, sys
 from pathlib import Path
 import torch
 from torch import nn
-from tformer.training.checkpoint import ModelFolder, load_into, load_state
+from tformer.training.checkpoint import ModelFolder, load_into, load_state, weights_of
 
 def model(value):
     made = nn.Linear(2, 2)
@@ -130,7 +130,7 @@ def model(value):
     return made
 
 def save(folder, step):
-    folder.save(step, model(step), {"step": step})
+    folder.save(step, weights_of(model(step)), {"step": step})
     folder.point("best", step)
     folder.prune(keep=[step])
 
@@ -238,7 +238,7 @@ def test_the_average_is_the_arithmetic_mean(folder):
         model = Tied()
         with torch.no_grad():
             model.first.weight.normal_(generator=generator)
-        folder.save(step, model, {})
+        folder.save(step, weights_of(model), {})
     arrays = [load_file(folder.checkpoint(step) / "model.safetensors")["first.weight"] for step in (1, 2, 3)]
     folder.average([1, 2, 3])
     mean = load_file(folder.averaged / "model.safetensors")["first.weight"]

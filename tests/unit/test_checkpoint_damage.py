@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from tformer.errors import CheckpointError
-from tformer.training.checkpoint import ModelFolder, load_into, load_state, load_weights
+from tformer.training.checkpoint import ModelFolder, load_into, load_state, load_weights, weights_of
 from tformer.training.files import appearing, fault_of, remove, write_text
 
 FILES = ("manifest.json", "model.safetensors", "trainer.pt")
@@ -24,7 +24,7 @@ def folder(tmp_path):
     """A model with checkpoints of three steps, the second of them the best, and their mean."""
     folder = ModelFolder(tmp_path / "model")
     for step in (1, 2, 3):
-        folder.save(step, model(step), {"step": step, "moments": torch.full((3,), step)})
+        folder.save(step, weights_of(model(step)), {"step": step, "moments": torch.full((3,), step)})
     folder.point("best", 2)
     folder.average([1, 2, 3])
     return folder
@@ -126,7 +126,7 @@ def test_a_checkpoint_that_is_replaced_while_it_is_read_is_not_mistaken_for_dama
 
     def read_and_move_on(path, *arguments, **settings):
         text = read(path, *arguments, **settings)
-        folder.save(4, model(4), {})
+        folder.save(4, weights_of(model(4)), {})
         return text
 
     monkeypatch.setattr(Path, "read_text", read_and_move_on)
@@ -230,7 +230,7 @@ def test_a_state_of_another_device_is_loaded_onto_the_cpu(tmp_path, monkeypatch)
     """Tensors tagged as a GPU's, on a machine that has none."""
     folder = ModelFolder(tmp_path / "model")
     monkeypatch.setattr(torch.serialization, "location_tag", lambda _: "cuda:0")
-    folder.save(1, model(1), {"moments": torch.ones(3)})
+    folder.save(1, weights_of(model(1)), {"moments": torch.ones(3)})
     monkeypatch.undo()
     assert b"cuda:0" in (folder.checkpoint(1) / "trainer.pt").read_bytes()
     assert load_state(folder.checkpoint(1))["moments"].device.type == "cpu"

@@ -115,10 +115,12 @@ class Window:
     Attributes:
         batches: this process's.
         num_tokens: real target tokens of all processes' batches together, EOS included.
+        pairs: [pairs] int64, the indices of all these batches' pairs.
     """
 
     batches: list[Batch]
     num_tokens: int
+    pairs: IntArray
 
 
 class BatchStream:
@@ -184,13 +186,13 @@ class BatchStream:
         Args:
             num_batches: of all processes together, at least one for each.
         """
-        batches, num_tokens = [], 0
+        batches, plan, num_tokens = [], [], 0
         for number in range(num_batches):
-            pairs = self._next_pairs()
+            plan.append(pairs := self._next_pairs())
             num_tokens += int(self.corpus.tgt.lengths[pairs].sum())
             if number % self.world_size == self.rank:
                 batches.append(collate(self.corpus, pairs))
-        return Window(batches, num_tokens)
+        return Window(batches, num_tokens, np.concatenate(plan))
 
     def _next_pairs(self) -> IntArray:
         if self.taken >= len(self._plan):  # beyond the end: taken up with settings that make fewer batches

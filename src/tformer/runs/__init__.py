@@ -13,6 +13,7 @@ from tformer.runs.starting import start
 from tformer.runs.testsets import choose_test
 from tformer.runs.training import train
 from tformer.runs.translating import translate
+from tformer.training.distributed import processes_of_run
 
 __all__ = [
     "Recipe",
@@ -23,6 +24,7 @@ __all__ = [
     "load",
     "newest_model",
     "print_maps",
+    "processes_of_run",
     "score_file",
     "start",
     "trace",

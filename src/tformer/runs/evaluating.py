@@ -28,6 +28,7 @@ from tformer.runs.testsets import (
     read_test,
     refuse_beside_hypothesis,
 )
+from tformer.training.distributed import ALONE, Processes
 from tformer.training.loss import corpus_nll, perplexity
 
 _TOKENS_AT_ONCE = 4096  # a batch where only the loss is measured
@@ -82,9 +83,10 @@ def evaluate(
     compare_with: Path | None = None,
     significance: str | None = None,
     output: Path | None = None,
+    processes: Processes = ALONE,
     **decoding: float | None,
 ) -> Evaluation:
-    """Translate a test set and score it.
+    """Translate a test set and score it; several processes share the work, and each gets the whole result.
 
     Args:
         models: model folders, which vote; empty: the newest in ./runs.
@@ -94,6 +96,7 @@ def evaluate(
         compare_with: another model folder, or a file of translations: the baseline of a paired significance test.
         significance: which test, bootstrap (also where None) or randomization.
         output: where the hypotheses are written, one a line.
+        processes: who takes part.
         decoding: settings under `decoding` given on the command line.
 
     Raises:
@@ -102,6 +105,7 @@ def evaluate(
         CheckpointError: a model folder that cannot be used.
     """
     _check_test(significance, compare_with)
+    device = processes.device(device)
     translator, config, used = open_translator(models, device, **decoding)
     recipe = _in_language(recipe, test, config)
     recipe.check()
@@ -110,19 +114,20 @@ def evaluate(
     name = " + ".join(report.name for report in corpus.reports) if isinstance(test, str) else name_of(test)
     baseline = _open_baseline(compare_with, len(sources), name, device, **decoding)
     started = time.monotonic()
-    hypotheses = translator.translate(sources)
+    hypotheses = _translate(translator, sources, processes)
     seconds = time.monotonic() - started
-    if output:
+    if output and processes.is_primary:
         output.write_text("".join(f"{line}\n" for line in hypotheses), encoding="utf-8", newline="\n")
+    systems = [(used, hypotheses)]
     comparison = None
     if baseline is not None:
-        theirs = baseline.translate(sources) if isinstance(baseline, Translator) else baseline
-        systems = [(str(compare_with), theirs), (used, hypotheses)]
+        theirs = _translate(baseline, sources, processes) if isinstance(baseline, Translator) else baseline
+        systems.insert(0, (str(compare_with), theirs))
         comparison = compare(systems, references, recipe, significance or "bootstrap")
     parts: dict[str, Scores] = {}
     pronouns = None
     if test == "test" and config.data.test == "toy":
-        parts, pronouns = _built_in_parts(translator, hypotheses, references[0], recipe)
+        parts, pronouns = _built_in_parts(translator, hypotheses, references[0], recipe, processes)
     return Evaluation(
         about=f"{used}; {name}, {len(sources)} sentences; {search_name(translator)}",
         corpus=name,
@@ -131,11 +136,17 @@ def evaluate(
         model=used,
         decoding=translator.decoding.model_dump(),
         seconds=seconds,
-        perplexity=_perplexity(translator, corpus, config),
+        perplexity=_perplexity(translator, corpus, config, processes),
         parts=parts,
         pronoun_accuracy=pronouns,
         comparison=comparison,
+        systems=systems,
     )
+
+
+def _translate(translator: Translator, sources: Sequence[str], processes: Processes) -> list[str]:
+    """Translate what is this process's share, and give all translations, in order."""
+    return processes.joined(translator.translate(processes.share(sources)))
 
 
 def _check_test(significance: str | None, compare_with: Path | None) -> None:
@@ -167,16 +178,20 @@ def _open_baseline(
     return lines
 
 
-def _perplexity(translator: Translator, corpus: TextCorpus, config: Config) -> float | None:
+def _perplexity(translator: Translator, corpus: TextCorpus, config: Config, processes: Processes) -> float | None:
     """Compute exp of the loss a piece, label smoothing left out; of several models that vote there is none."""
     if len(translator.models) > 1:
         return None
     batches = fixed_batches(tokenise_to_measure(corpus, translator.tokenizers, config), _TOKENS_AT_ONCE)
-    return perplexity(corpus_nll(translator.models[0], batches, translator.device))
+    return perplexity(corpus_nll(translator.models[0], batches, translator.device, processes))
 
 
 def _built_in_parts(
-    translator: Translator, hypotheses: Sequence[str], references: Sequence[str], recipe: Recipe
+    translator: Translator,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    recipe: Recipe,
+    processes: Processes,
 ) -> tuple[dict[str, Scores], float | None]:
     """Score the built-in corpus's parts apart, and its pronouns where the target language is French."""
     corpus = make_toy_corpus()
@@ -186,7 +201,8 @@ def _built_in_parts(
     }
     if recipe.target_lang != "fr":
         return parts, None
-    return parts, pronoun_accuracy(translator.translate(item.source for item in corpus.pronouns), corpus.pronouns)
+    translated = _translate(translator, [item.source for item in corpus.pronouns], processes)
+    return parts, pronoun_accuracy(translated, corpus.pronouns)
 
 
 def _versions(*libraries: str) -> dict[str, str]:

@@ -141,6 +141,8 @@ def _train(
     vocabulary = f"vocabulary {sizes[0]}" if tokenizers.shared else f"vocabularies {sizes[0]} and {sizes[1]}"
     say(f"model: {model.num_parameters():,} parameters, {vocabulary}")
     cut_anew = _resampler(splits.train, training, tokenizers, config)
+    if not processes.is_primary:  # which drops what a single process would drop
+        torch.manual_seed(processes.seed(config.seed))
     rank, world_size = processes.rank, processes.world_size
     stream = BatchStream(training, config.training.max_tokens_per_batch, config.seed, cut_anew, rank, world_size)
     say(f"{len(training)} pairs in {stream.batches_per_epoch} batches an epoch")
@@ -149,8 +151,12 @@ def _train(
         load_into(model, origin.weights)
     state = origin.state if origin else None
     begin = state["state"]["step"] if state else 0
-    with event_writer(folder.path, begin) if config.training.tensorboard else nullcontext() as watch:
-        trainer = Trainer(model, stream, config.training, runtime, folder, validate, watch)
+    with (
+        event_writer(folder.path, begin)
+        if config.training.tensorboard and processes.is_primary
+        else nullcontext() as watch
+    ):
+        trainer = Trainer(model, stream, config.training, runtime, folder, validate, watch, processes)
         if state:
             trainer.resume(state)
             say(f"resumed {folder.path} at step {begin}")
@@ -248,7 +254,7 @@ def _validator(
 
 
 def _gathered(model: Transformer, tokenizers: TokenizerPair, config: Config) -> Transformer:
-    """Give all of a sharded model, for as long as it is measured: each process runs as many passes as its share needs."""
+    """Give all of a sharded model while it is measured: processes then run as many passes as their shares need."""
     with torch.random.fork_rng(devices=[]):  # measuring must not change what is dropped afterwards
         whole = Transformer(config.model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     gather_into(whole.to(model.output.weight.device), model)

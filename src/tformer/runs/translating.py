@@ -13,6 +13,7 @@ from tformer.decoding.translator import Translation
 from tformer.errors import ConfigError
 from tformer.progress import LineProgress, say
 from tformer.runs.models import open_translator, search_name
+from tformer.training.distributed import ALONE, Processes
 
 _LINES_AT_ONCE = 1000  # of a file: enough to find sentences of like length, few enough to see results come
 _STANDARD_INPUT = "-"
@@ -27,6 +28,7 @@ def translate(
     n_best: int,
     sentences_at_once: int | None,
     align: bool,
+    processes: Processes = ALONE,
     **decoding: float | None,
 ) -> Iterator[tuple[int, str, list[Translation]]]:
     """Translate arguments, a file or standard input, line by line as they come.
@@ -40,6 +42,7 @@ def translate(
         n_best: translations of each line.
         sentences_at_once: the largest batch; None: chosen.
         align: whether translations say which source piece each of their pieces comes from.
+        processes: who takes part; each translates its share of the lines, and gets all translations.
         decoding: settings under `decoding` given on the command line.
 
     Returns:
@@ -52,7 +55,9 @@ def translate(
         DataError: a damaged input file.
     """
     groups, total = _input(texts, input_path, output_path)
-    translator, _, used = open_translator(models, device, **decoding)
+    if processes.world_size > 1 and not texts and input_path in (None, _STANDARD_INPUT):
+        raise ConfigError("standard input cannot be shared by several processes; give --input FILE")
+    translator, _, used = open_translator(models, processes.device(device), **decoding)
     beam_size = translator.decoding.beam_size
     if n_best > beam_size:
         raise ConfigError(f"--n-best {n_best} needs a beam of at least {n_best}; now it is {beam_size} (--beam)")
@@ -63,7 +68,8 @@ def translate(
         number = 0
         with closing(LineProgress(0 if on_one_terminal else total)) as progress:
             for lines in groups:
-                translations = translator.translations(lines, n_best, sentences_at_once, align)
+                share = translator.translations(processes.share(lines), n_best, sentences_at_once, align)
+                translations = processes.joined(share)
                 for line, found in zip(lines, translations, strict=True):
                     number += 1
                     _warn(number, found[0], translator.max_source_length)

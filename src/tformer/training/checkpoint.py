@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from tformer.data.tokenizer import TOKENIZER_FILES
 from tformer.errors import CheckpointError
+from tformer.training.distributed import like, whole
 from tformer.training.events import EVENTS
 from tformer.training.files import MANIFEST, appearing, fault_of, flush_to_disk, remove, write_text
 
@@ -122,7 +123,7 @@ class ModelFolder:
         """Give the folder of a step's checkpoint."""
         return self.checkpoints / f"step-{step:08d}"
 
-    def save(self, step: int, model: nn.Module, state: Mapping[str, Any]) -> None:
+    def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Write a checkpoint beside the others and let `last` point to it; a reader sees all of it or nothing.
 
         Raises:
@@ -130,7 +131,7 @@ class ModelFolder:
         """
         with _writing(self.checkpoint(step)):
             with appearing(self.checkpoint(step)) as folder:
-                save_file(weights_of(model), folder / WEIGHTS, self._metadata)
+                save_file(dict(weights), folder / WEIGHTS, self._metadata)
                 torch.save(dict(state), folder / STATE)
             self.point("last", step)
 
@@ -216,8 +217,11 @@ class ModelFolder:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Give a model's weights by name, on the CPU; tied matrices appear once, under their first name."""
-    return {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
+    """Give a model's weights by name, on the CPU; tied matrices appear once, under their first name.
+
+    Those of a model that is sharded are gathered: all processes ask together.
+    """
+    return {name: whole(parameter.detach()).cpu().contiguous() for name, parameter in model.named_parameters()}
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
@@ -263,7 +267,7 @@ def load_into(model: nn.Module, folder: Path) -> None:
         )
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name])
+            parameter.copy_(like(parameter, weights[name]))
 
 
 def load_state(folder: Path) -> dict[str, Any]:

@@ -90,10 +90,18 @@ class Processes:
         return values
 
     def from_primary(self, make: Callable[[], T]) -> T:
-        """Give what the primary makes; the others make nothing."""
-        made = [make()] if self.is_primary else [None]
-        if self.world_size > 1:
-            torch.distributed.broadcast_object_list(made, group=self.patient, device=torch.device("cpu"))
+        """Give what the primary makes, or raise what it raises; the others make nothing."""
+        if self.world_size == 1:
+            return make()
+        made: list[Any] = [None, None]
+        if self.is_primary:
+            try:
+                made[0] = make()
+            except TformerError as error:
+                made[1] = error
+        torch.distributed.broadcast_object_list(made, group=self.patient, device=torch.device("cpu"))
+        if made[1] is not None:
+            raise made[1]
         return cast(T, made[0])
 
     def in_turn(self, make: Callable[[], T]) -> T:
@@ -147,14 +155,12 @@ class Processes:
         return f"cuda:{self.local_rank}"
 
     def seed(self, seed: int, *place: int) -> int:
-        """Give this process's own seed, so that no two drop the same activations; that of a single process is as given.
+        """Give a seed of this process's own, so that no two drop the same activations.
 
         Args:
             seed: of the run.
             place: numbers that tell this seed from others of the run, such as the step.
         """
-        if self.is_primary and not place:
-            return seed
         return int(np.random.SeedSequence([seed, self.rank, *place]).generate_state(1, np.uint64)[0])
 
 
@@ -245,8 +251,10 @@ def spread(objective: nn.Module, layers: Sequence[nn.Module], sharding: str, pro
     if sharding == "ddp":
         from torch.nn.parallel import DistributedDataParallel
 
-        # buffers are tables, which each process computes alike and lengthens as its own batches need
-        return DistributedDataParallel(objective, broadcast_buffers=False, gradient_as_bucket_view=True)
+        with warnings.catch_warnings():  # newer releases have another name for broadcast_buffers
+            warnings.simplefilter("ignore", FutureWarning)
+            # buffers are tables, which each process computes alike and lengthens as its own batches need
+            return DistributedDataParallel(objective, broadcast_buffers=False, gradient_as_bucket_view=True)
     try:
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
     except ImportError as error:
@@ -272,6 +280,11 @@ def exchange_gradients(objective: Any, now: bool) -> None:  # noqa: ANN401 (what
 def is_sharded(parameter: Tensor) -> bool:
     """Tell whether a process holds a share of this parameter alone."""
     return hasattr(parameter, "full_tensor")
+
+
+def held(tensor: Any) -> Tensor:  # noqa: ANN401 (a DTensor has a type of its own)
+    """Give what this process holds of a tensor: all, unless that is sharded."""
+    return cast(Tensor, tensor.to_local() if is_sharded(tensor) else tensor)
 
 
 def whole(tensor: Any) -> Tensor:  # noqa: ANN401 (a DTensor has a type of its own)

@@ -9,25 +9,27 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tformer.config import TrainingConfig
 from tformer.data.batching import Batch, BatchStream
+from tformer.data.store import IntArray
 from tformer.errors import CheckpointError, InterruptedRun, TformerError
 from tformer.model import Transformer
 from tformer.progress import TrainingProgress, say
-from tformer.runtime import Runtime, StopNow, StopSignals, return_freed_memory
-from tformer.training.checkpoint import ModelFolder, load_into
+from tformer.runtime import Runtime, StopNow, StopSignals, random_state, return_freed_memory
+from tformer.training.checkpoint import ModelFolder, load_into, weights_of
+from tformer.training.distributed import ALONE, Processes, held, load_state_into, spread, whole_state
 from tformer.training.horizon import Pace
 from tformer.training.loss import LossSum
 from tformer.training.memory import does_not_fit, halved, is_out_of_memory
 from tformer.training.metrics import MetricsFile
 from tformer.training.schedule import learning_rate
-from tformer.training.state import TrainerState, Validation
-from tformer.training.step import train_step
+from tformer.training.state import TrainerState, Validation, take_up_random
+from tformer.training.step import Objective, make_optimizer, train_step
 
 _FLUSH_EVERY_STEPS = 10  # how often losses leave the device: each transfer waits for it
 _MOST_SKIPS = 10  # updates in a row that came to no finite number; more of them are no accident
@@ -46,6 +48,7 @@ class Trainer:
         folder: where checkpoints and metrics go.
         validate: measures the model as it is; None where there is no validation set.
         watch: is shown each line of metrics.jsonl as it is written; None: nobody is.
+        processes: who takes part. All know the same and decide alike; the primary alone writes.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Trainer:
         folder: ModelFolder,
         validate: Callable[[], Validation] | None,
         watch: Callable[[Mapping[str, object]], None] | None = None,
+        processes: Processes = ALONE,
     ) -> None:
         self.model = model
         self.stream = stream
@@ -65,16 +69,15 @@ class Trainer:
         self.folder = folder
         self.validate = validate
         self.watch = watch
+        self.processes = processes
+        layers = (*model.encoder_layers, *model.decoder_layers)
+        self.objective = spread(Objective(model, config.label_smoothing, runtime), layers, config.sharding, processes)
         self.state = TrainerState()
         self._set_horizon()
-        self.optimizer = torch.optim.Adam(
-            model.parameters(),
-            betas=(config.adam_beta_1, config.adam_beta_2),
-            eps=config.adam_epsilon,
-            fused=runtime.device.type in ("cpu", "cuda"),
-        )
-        self._metrics = MetricsFile(folder.metrics)
-        self._unlogged: list[tuple[int, LossSum, float, Tensor]] = []
+        self.optimizer = make_optimizer(model, config, runtime)
+        self._metrics = MetricsFile(folder.metrics if processes.is_primary else None)
+        self._unlogged: list[tuple[int, LossSum, float, IntArray]] = []
+        self._stop = 0
         self._halving = False
         self._saved_step = 0
         self._failed_saves = 0
@@ -82,16 +85,15 @@ class Trainer:
 
     def resume(self, checkpoint: dict[str, Any]) -> None:
         """Take up the run where `_save` left it; the weights have been loaded into the model already."""
-        self.optimizer.load_state_dict(checkpoint["optimizer"])
+        load_state_into(self.optimizer, checkpoint["optimizer"])
         self.state = TrainerState(**checkpoint["state"])
         self._set_horizon()
         self.stream.seek(self.state.epoch, self.state.taken)
-        torch.set_rng_state(checkpoint["cpu_random"])
-        if self.runtime.device.type == "cuda" and checkpoint["cuda_random"] is not None:
-            torch.cuda.set_rng_state(checkpoint["cuda_random"])
+        streams = [(checkpoint["cpu_random"], checkpoint["cuda_random"]), *checkpoint.get("other_random", [])]
+        take_up_random(streams, self.runtime.device, self.processes, self.stream.seed, self.state.step)
         self._saved_step = self.state.step
         self._metrics.go_back(self.state.metrics_bytes)
-        self.folder.go_back(self.state.step, self.state.best_step)
+        self.processes.from_primary(lambda: self.folder.go_back(self.state.step, self.state.best_step))
 
     def _set_horizon(self) -> None:
         """Say where the run ends; with `max_minutes` only the pace will tell. An end once found stays."""
@@ -121,7 +123,7 @@ class Trainer:
             with StopSignals() as self._signals:
                 self._after_step()
                 while (ending := self._ending()) is None:
-                    if self._signals.received:
+                    if self._stop:
                         raise StopNow
                     self._step()
                     self._after_step()
@@ -129,10 +131,11 @@ class Trainer:
             return ending
         except StopNow:
             self._save_once()
+            command = "tformer" if self.processes.world_size == 1 else "torchrun … -m tformer"
             raise InterruptedRun(
-                f"stopped at step {state.step}, all saved; to go on: tformer train --resume --output "
+                f"stopped at step {state.step}, all saved; to go on: {command} train --resume --output "
                 f"{shlex.quote(str(self.folder.path))}",
-                self._signals.received or 0,
+                self._stop or self._signals.received or 0,
             ) from None
         finally:
             progress.close()
@@ -144,25 +147,34 @@ class Trainer:
         rate = learning_rate(state.step, config, self.model.config.d_model, state.last_step or config.max_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        batches = [next(self.stream) for _ in range(config.accumulate_batches)]
-        sums = self._update(batches)
-        self._unlogged.append((state.step, sums, rate, torch.cat([batch.indices for batch in batches])))
+        window = self.stream.next_window(config.accumulate_batches)
+        sums = self._update(window.batches, window.num_tokens)
+        self._unlogged.append((state.step, sums, rate, window.pairs))
         if len(self._unlogged) == _FLUSH_EVERY_STEPS:
             self._log()
-        if not state.last_step and self._pace.is_known(state.step, self._elapsed() - self._elapsed_before):
+        if not state.last_step:
             self._fix_last_step()
 
-    def _update(self, batches: list[Batch]) -> LossSum:
+    def _update(self, batches: list[Batch], num_tokens: int) -> LossSum:
         """Make an update, in halves from the first time on that memory has run out."""
         parts = halved(batches) if self._halving else batches
         try:
             on_device = [part.to(self.runtime.device) for part in parts]
-            return train_step(self.model, on_device, self.optimizer, self.config, self.runtime)
+            return train_step(
+                self.model,
+                on_device,
+                self.optimizer,
+                self.config,
+                self.runtime,
+                self.objective,
+                num_tokens,
+                self.processes,
+            )
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             message = does_not_fit(parts, self.config, self.runtime.device)
-            if self._halving:
+            if self._halving or self.processes.world_size > 1:  # the others are in the midst of an exchange
                 raise TformerError(f"step {self.state.step}: {message}") from error
         # not before the error is gone, whose traceback holds on to the tensors
         say(f"warning: step {self.state.step}: {message}; going on with each batch in halves")
@@ -171,7 +183,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         if self.runtime.device.type == "cuda":
             torch.cuda.empty_cache()
-        return self._update(batches)
+        return self._update(batches, num_tokens)
 
     def _after_step(self) -> None:
         """Do what is due at this step and has not been done, as a signal may have kept it from being."""
@@ -182,14 +194,16 @@ class Trainer:
             self._save()
 
     def _ending(self) -> str | None:
-        """Say why the run is over, or None while it is not."""
+        """Say why the run is over, or None while it is not; all processes go by the same clock and signals."""
         state, config = self.state, self.config
+        signal, elapsed = self.processes.highest(self._signals.received or 0, self._elapsed())
+        self._stop = int(signal)
         if config.patience and state.validations_since_best >= config.patience:
             return (
                 f"stopped at step {state.step}: {config.patience} validations without a better {config.best_metric} "
                 f"than at step {state.best_step}"
             )
-        if config.max_minutes and self._elapsed() >= config.max_minutes * 60:
+        if config.max_minutes and elapsed >= config.max_minutes * 60:
             return f"stopped at step {state.step}: {config.max_minutes:g} minutes are over"
         if state.step >= (state.last_step or config.max_steps):
             return f"finished step {state.step} of {state.last_step or config.max_steps}"
@@ -199,8 +213,13 @@ class Trainer:
         return self._elapsed_before + time.monotonic() - self._started
 
     def _fix_last_step(self) -> None:
-        """Turn `max_minutes` into steps, once, by the pace so far."""
-        self.state.last_step = last_step = self._pace.last_step(self.state.step, self._elapsed())
+        """Turn `max_minutes` into steps, once, by the pace so far, as soon as that is known: the primary's."""
+        step, elapsed = self.state.step, self._elapsed()
+        is_known = self._pace.is_known(step, elapsed - self._elapsed_before)
+        last_step = self.processes.from_primary(lambda: self._pace.last_step(step, elapsed) if is_known else 0)
+        if not last_step:
+            return
+        self.state.last_step = last_step
         self._progress.set_total(last_step)
         say(
             f"{self._pace.seconds_a_step * 1000:.0f} ms a step: {self.config.max_minutes:g} minutes allow {last_step} "
@@ -240,20 +259,21 @@ class Trainer:
                 self._diverged(f"{self.state.skipped_in_a_row} steps in a row had no finite loss or gradient")
             )
 
-    def _note_skip(self, step: int, pairs: Tensor) -> str:
+    def _note_skip(self, step: int, pairs: IntArray) -> str:
         """Count a step that changed no weight, and name its pairs: in a warning the first of them, in metrics all."""
         self.state.skipped_steps += 1
         self.state.skipped_in_a_row += 1
         say(
             f"warning: step {step} skipped: its loss or gradient is no finite number; weights are as they were; the "
-            f"batch: {self.stream.corpus.places(pairs.numpy(), most=10)}"
+            f"batch: {self.stream.corpus.places(pairs, most=10)}"
         )
-        return self.stream.corpus.places(pairs.numpy())
+        return self.stream.corpus.places(pairs)
 
     def _check(self) -> None:
         """Refuse weights that are no numbers: an update can break them whose loss and gradient were still some."""
         self._log()
-        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+        is_broken = not all(bool(held(parameter).isfinite().all()) for parameter in self.model.parameters())
+        if self.processes.highest(is_broken) != [0]:
             raise TformerError(self._diverged("a weight is no longer a finite number"))
 
     def _diverged(self, finding: str) -> str:
@@ -295,7 +315,8 @@ class Trainer:
     def _measure(self, weights: str = "last") -> tuple[Validation, float]:
         assert self.validate is not None
         self.model.eval()
-        with self._signals.obeyed_at_once():
+        # processes that wait for each other cannot each drop what they are at
+        with self._signals.obeyed_at_once() if self.processes.world_size == 1 else nullcontext():
             result = self.validate()
         self.model.train()
         self._add_metrics(
@@ -337,22 +358,25 @@ class Trainer:
         state = self.state
         state.epoch, state.taken = self.stream.epoch, self.stream.taken
         state.elapsed_seconds = self._elapsed()
-        state.metrics_bytes = self._metrics.flush()
-        cuda = self.runtime.device.type == "cuda"
-        self.folder.save(
-            state.step,
-            self.model,
-            {
-                "state": dataclasses.asdict(state),
-                "optimizer": self.optimizer.state_dict(),
-                "cpu_random": torch.get_rng_state(),
-                "cuda_random": torch.cuda.get_rng_state() if cuda else None,
-            },
-        )
+        (cpu_random, cuda_random), *others = self.processes.gather(random_state(self.runtime.device))
+        # a sharded model is gathered by all
+        weights, optimizer = weights_of(self.model), whole_state(self.optimizer)
+
+        def write() -> None:
+            state.metrics_bytes = self._metrics.flush()
+            random = {"cpu_random": cpu_random, "cuda_random": cuda_random, "other_random": others}
+            self.folder.save(
+                state.step, weights, {"state": dataclasses.asdict(state), "optimizer": optimizer, **random}
+            )
+
+        def tidy() -> None:
+            if state.best_step == state.step:
+                self.folder.point("best", state.step)
+            self.folder.prune(keep=[state.step, state.best_step, *self._steps_to_average()])
+
+        self.processes.from_primary(write)
         self._saved_step = state.step
-        if state.best_step == state.step:
-            self.folder.point("best", state.step)
-        self.folder.prune(keep=[state.step, state.best_step, *self._steps_to_average()])
+        self.processes.from_primary(tidy)
 
     def _save_once(self) -> None:
         """Save for the last time, unless this very step has been: a whole checkpoint is not put at risk for nothing.
@@ -381,9 +405,9 @@ class Trainer:
             if state.best_score is None or score > state.best_score:
                 # not in the checkpoint: whether a run ended here must not change what is best once it goes on
                 state.best_score, state.best_step = score, state.step
-                self.folder.point("best", state.step)
-        steps = self._steps_to_average()
-        whole = self.folder.whole(steps)
+                self.processes.from_primary(lambda: self.folder.point("best", state.step))
+        steps = self.processes.from_primary(self._steps_to_average)
+        whole = self.processes.from_primary(lambda: self.folder.whole(steps))
         for step in sorted(set(steps).difference(whole)):
             say(f"warning: step {step} is damaged, and left out of the average")
         if len(whole) > 1:
@@ -394,7 +418,7 @@ class Trainer:
 
         Where the weights still move fast, as early in a run, the mean of several steps is worse than any of them.
         """
-        self.folder.average(steps)
+        self.processes.from_primary(lambda: self.folder.average(steps))
         what = f"the average of the last {len(steps)} checkpoints (steps {steps[0]} to {steps[-1]})"
         if self.validate is None:
             say(f"{what} is what translates from now on")
@@ -403,7 +427,7 @@ class Trainer:
         result, score = self._measure(weights="averaged")
         shown = f"perplexity {result.perplexity:.2f} · BLEU {result.bleu:.1f} greedy"
         if self.state.best_score is not None and score < self.state.best_score:
-            self.folder.forget_average()
+            self.processes.from_primary(self.folder.forget_average)
             say(f"{what} is worse than step {self.state.best_step} ({shown}), and is not kept")
         else:
             say(f"{what} is what translates from now on: {shown}")

@@ -15,10 +15,10 @@ class MetricsFile:
     What the disk does not take waits in memory, and goes with what comes next: a full disk costs a run no line.
 
     Args:
-        path: a file that is there is written anew, unless `go_back` says how much of it counts.
+        path: a file that is there is written anew, unless `go_back` says how much of it counts; None: nowhere.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
         self._size = 0  # bytes that are known to be written
         self._waiting = b""
@@ -26,6 +26,8 @@ class MetricsFile:
 
     def go_back(self, size: int) -> None:
         """Cut off what lies past `size` bytes: lines of steps that will be done again, and a torn one."""
+        if self._path is None:
+            return
         there = self._path.stat().st_size if self._path.exists() else 0
         if there < size:
             say(f"warning: {self._path}: expected {size} bytes, found {there}; lines of earlier steps are lost")
@@ -66,6 +68,9 @@ class MetricsFile:
         return self._size
 
     def _write(self, to_disk: bool = False) -> None:
+        if self._path is None:
+            self._waiting = b""
+            return
         with self._path.open("ab", buffering=0) as file:
             self._size = min(self._size, file.tell())
             file.truncate(self._size)  # what a refused write left half done

@@ -3,6 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
+from tformer.progress import say
+from tformer.runtime import RandomState, set_random_state
+from tformer.training.distributed import Processes
+
 
 @dataclass(frozen=True)
 class Validation:
@@ -58,3 +64,23 @@ class TrainerState:
     metrics_bytes: int = 0
     max_steps: int = 0
     max_minutes: float | None = None
+
+
+def take_up_random(
+    streams: Sequence[RandomState], device: torch.device, processes: Processes, seed: int, step: int
+) -> None:
+    """Go on with the random streams of a checkpoint; processes that it has none for begin some of their own.
+
+    Args:
+        streams: of each process that the run had.
+        device: whose work draws from them.
+        processes: that go on.
+        seed: of the run.
+        step: of the checkpoint.
+    """
+    if len(streams) != processes.world_size:
+        say(f"{len(streams)} processes before, {processes.world_size} now: dropout draws other numbers")
+    if processes.rank < len(streams):
+        set_random_state(device, streams[processes.rank])
+    else:
+        torch.manual_seed(processes.seed(seed, step))

@@ -38,6 +38,16 @@ class Objective(nn.Module):
         return output_loss(hidden, weight, batch.tgt_out, batch.num_tokens, self.label_smoothing, runtime.dtype)
 
 
+def make_optimizer(model: Transformer, config: TrainingConfig, runtime: Runtime) -> torch.optim.Adam:
+    """Make Adam with the paper's constants, or the settings' (§5.3); the learning rate is set before each update."""
+    return torch.optim.Adam(
+        model.parameters(),
+        betas=(config.adam_beta_1, config.adam_beta_2),
+        eps=config.adam_epsilon,
+        fused=runtime.device.type in ("cpu", "cuda"),
+    )
+
+
 def train_step(
     model: Transformer,
     batches: Sequence[Batch],
