@@ -338,7 +338,7 @@ MUTANTS = [
     Mutant(
         "text of a page that may end its script",
         "inspection/page.py",
-        '.replace("<", "\\u003c")',
+        r'.replace("<", "\\u003c")',
         "",
         "tests/pages/test_attention_page.py",
     ),
