@@ -363,6 +363,25 @@ def attention(
         runs.print_maps(*shown)
 
 
+@app.command()
+def report(
+    model: Model = None,
+    compare: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="The folder of a baseline, to be shown and tested beside it."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(metavar="FILE", callback=_check_folder, help="The page, which any browser opens.")
+    ] = Path("report.html"),
+    device: Device = "auto",
+    debug: Debug = False,
+) -> None:
+    """Make a page of a run, even one that goes on: curves, samples, corpus, settings, and the test set looked into."""
+    from tformer import runs
+
+    typer.echo(runs.report(model, compare, output, device))
+
+
 def main() -> NoReturn:
     """Run the command line: one message for what a user can mend, and the exit codes of the README."""
     with contextlib.suppress(AttributeError):  # a replaced stream

@@ -60,6 +60,7 @@ OPTIONS = {
         "--device",
         "--debug",
     },
+    "report": {"--model", "--compare", "--output", "--device", "--debug"},
     "init": {"--source-lang", "--target-lang", "--minutes", "--output", "--overwrite", "--debug"},
 }
 CONTROL_CODES = re.compile("[\0-\x09\x0b-\x1f\x7f]")

@@ -9,6 +9,7 @@ from tformer.runs.checking import check
 from tformer.runs.evaluating import evaluate, score_file
 from tformer.runs.inspecting import attention, trace
 from tformer.runs.models import load, newest_model
+from tformer.runs.reporting import report
 from tformer.runs.starting import start
 from tformer.runs.testsets import choose_test
 from tformer.runs.training import train
@@ -24,6 +25,7 @@ __all__ = [
     "load",
     "newest_model",
     "print_maps",
+    "report",
     "processes_of_run",
     "score_file",
     "start",

@@ -44,6 +44,23 @@ def newest_model() -> ModelFolder:
     return max(trained, key=lambda folder: folder.checkpoint(folder.steps()[-1]).stat().st_mtime)
 
 
+def newest_run() -> ModelFolder:
+    """Find the run in ./runs that was written to last, whether it has a checkpoint or not.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    folders = [ModelFolder(path) for path in RUNS.iterdir()] if RUNS.is_dir() else []
+    begun = [folder for folder in folders if folder.holds_model()]
+    if not begun:
+        raise ConfigError(f"no run in {RUNS.absolute()}; begin one (tformer train), or name its folder with --model")
+    return max(begun, key=lambda folder: max(_written(folder.config), _written(folder.metrics)))
+
+
+def _written(path: Path) -> float:
+    return path.stat().st_mtime if path.is_file() else 0.0
+
+
 def search_name(translator: Translator) -> str:
     """Name the search in a few words, for what is said and reported."""
     beam_size = translator.decoding.beam_size

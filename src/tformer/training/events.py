@@ -33,15 +33,15 @@ def event_writer(folder: Path, step: int) -> Iterator[Callable[[Mapping[str, obj
     """
     from torch.utils.tensorboard import SummaryWriter
 
-    writer = SummaryWriter(str(folder / EVENTS), purge_step=step + 1)  # type: ignore[no-untyped-call]
+    writer = SummaryWriter(str(folder / EVENTS), purge_step=step + 1)
 
     def add(line: Mapping[str, object]) -> None:
         what = line["split"] if line.get("weights", "last") == "last" else line["weights"]
         for name, value in line.items():
             if isinstance(value, float) and name != "elapsed_seconds":
-                writer.add_scalar(f"{what}/{name}", value, line["step"])  # type: ignore[no-untyped-call]
+                writer.add_scalar(f"{what}/{name}", value, line["step"])
 
     try:
         yield add
     finally:
-        writer.close()  # type: ignore[no-untyped-call]
+        writer.close()

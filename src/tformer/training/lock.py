@@ -49,6 +49,26 @@ def only_one(folder: Path) -> Iterator[None]:
                 each.rmdir()
 
 
+def holder(folder: Path) -> str | None:
+    """Say who trains in a folder, in the words of its lock; None: nobody does, though a killed process may have."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        if sys.platform != "win32":
+            import fcntl
+
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return None  # let go of when it is closed
+            except OSError:
+                pass
+        return os.read(descriptor, 300).decode(errors="replace") or "a process"
+    finally:
+        os.close(descriptor)
+
+
 def _make(folder: Path) -> list[Path]:
     """Make a folder and those above it, and say which were missing, the innermost first."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]

@@ -23,6 +23,7 @@ class Evaluation:
         parts: scores of the built-in corpus's parts, which are reported apart.
         pronoun_accuracy: share of the built-in corpus's minimal pairs whose pronoun is right; None elsewhere.
         comparison: paired significance against a baseline; None unless asked for.
+        systems: names and translations of what was scored, the baseline first.
     """
 
     about: str
@@ -36,6 +37,7 @@ class Evaluation:
     parts: dict[str, Scores] = field(default_factory=dict)
     pronoun_accuracy: float | None = None
     comparison: Comparison | None = None
+    systems: list[tuple[str, list[str]]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, object]:
         """Give the fields that scripts rely on; those that do not apply are left out, and what is infinite is null."""

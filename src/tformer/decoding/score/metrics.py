@@ -127,6 +127,19 @@ def score_corpus(hypotheses: Sequence[str], references: Sequence[list[str]], rec
     )
 
 
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str], recipe: Recipe) -> list[float]:
+    """Compute chrF2 (0 to 100) of each translation by itself: to rank sentences by, not to compare systems.
+
+    Raises:
+        ConfigError: the recipe names a tokenizer or metric that there is not.
+        DataError: there are no sentences, or the counts differ.
+    """
+    check_counts(hypotheses, [references], "hypotheses")
+    chrf = make_metrics(recipe)[0]["chrf"]
+    pairs = zip(hypotheses, references, strict=True)
+    return [float(chrf.sentence_score(hypothesis, [reference]).score) for hypothesis, reference in pairs]
+
+
 def make_metrics(recipe: Recipe) -> tuple[dict[str, "Metric"], list[str]]:
     """Make what measures by a recipe, under the metrics' short names, and say in lines what is a makeshift.
 
