@@ -357,10 +357,8 @@ def attention(
     from tformer import runs
 
     shown = runs.attention(text, target or [], model, (pattern, layer, head), output, device)
-    if output:
-        typer.echo(output)
-    else:
-        runs.print_maps(*shown)
+    with _standard_output() as out:
+        out.write(f"{output}\n" if output else runs.map_text(*shown))
 
 
 @app.command()

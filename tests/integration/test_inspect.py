@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import subprocess
 import sys
 
 import numpy as np
@@ -95,6 +97,15 @@ def test_a_terminal_map_is_plain_text_where_it_is_piped(shell, trained):
     assert "Decoder self-attention" in result.out
     assert "·: blocked by the causal mask" in result.out
     assert "\x1b" not in result.out
+
+
+def test_a_reader_that_goes_ends_both_quietly(trained):
+    for command in (["attention", TEXT], ["trace", TEXT]):
+        line = shlex.join([sys.executable, "-m", "tformer", *command, "--model", str(trained)])
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{line} | head -1"], capture_output=True, timeout=120)
+        assert done.returncode == 0
+        assert TEXT in done.stdout.decode()
+        assert "Traceback" not in done.stderr.decode()
 
 
 @pytest.mark.parametrize(

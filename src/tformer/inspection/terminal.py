@@ -15,13 +15,15 @@ _NUMBERS = 3  # columns for a number in per cent and the space before it
 _DARK, _LIGHT = (8, 29, 66), (222, 235, 247)  # the ends of the scale: one hue, told apart by lightness alone
 
 
-def print_maps(maps: Sequence[AttentionMaps], view: View) -> None:
-    """Print one map of each sentence, in colour on a terminal."""
+def map_text(maps: Sequence[AttentionMaps], view: View) -> str:
+    """Lay out one map of each sentence for standard output: in colour where that is a terminal."""
     console = Console(highlight=False)
-    for number, each in enumerate(maps):
-        if number:
-            console.print()
-        print_map(console, each, view)
+    with console.capture() as captured:
+        for number, each in enumerate(maps):
+            if number:
+                console.print()
+            print_map(console, each, view)
+    return captured.get()
 
 
 def print_map(console: Console, maps: AttentionMaps, view: View) -> None:

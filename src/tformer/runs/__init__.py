@@ -4,7 +4,7 @@ Each takes what the command line parsed and gives back a value; printing results
 """
 
 from tformer.decoding.score import Recipe
-from tformer.inspection.terminal import print_maps
+from tformer.inspection.terminal import map_text
 from tformer.runs.checking import check
 from tformer.runs.evaluating import evaluate, score_file
 from tformer.runs.inspecting import attention, trace
@@ -23,10 +23,10 @@ __all__ = [
     "choose_test",
     "evaluate",
     "load",
+    "map_text",
     "newest_model",
-    "print_maps",
-    "report",
     "processes_of_run",
+    "report",
     "score_file",
     "start",
     "trace",
