@@ -50,8 +50,8 @@ class Plot {
     if (chart.unit) html("span", ` ${chart.unit}`, title).className = "soft";
     this.at = html("span", "", caption);
     this.at.className = "at soft";
-    this.legend = figure.appendChild(document.createElement("ul"));
-    this.legend.className = "legend";
+    this.legends = new Map();
+    this.figure = figure;
     this.outputs = chart.series.map((series) => this.addToLegend(series));
     this.svg = svg("svg", { class: "plot", tabindex: 0, role: "img" }, figure);
     this.svg.setAttribute("aria-label", `${chart.title}: ${chart.series.map((each) => each.name).join(", ")}. Arrow keys read values.`);
@@ -65,7 +65,11 @@ class Plot {
   }
 
   addToLegend(series) {
-    const item = this.legend.appendChild(document.createElement("li"));
+    if (!this.legends.has(series.run)) {
+      this.legends.set(series.run, this.figure.appendChild(document.createElement("ul")));
+      this.legends.get(series.run).className = "legend";
+    }
+    const item = this.legends.get(series.run).appendChild(document.createElement("li"));
     const mark = svg("svg", { width: 22, height: 10, "aria-hidden": "true" }, item);
     const colour = `var(--series-${series.colour})`;
     if (series.dots !== "hollow") {
@@ -73,7 +77,6 @@ class Plot {
     }
     if (series.dots) svg("circle", { cx: 11, cy: 5, r: 3.5, stroke: colour, "stroke-width": 2, fill: series.dots === "hollow" ? "var(--card)" : colour }, mark);
     html("span", series.name, item);
-    if (series.dashed) item.title = series.run;
     return html("output", "", item);
   }
 
@@ -111,7 +114,7 @@ class Plot {
     if (room < 0) last.setAttribute("x", Number(last.getAttribute("x")) + room);
     for (const each of series) this.drawSeries(each, over);
     this.cursor = svg("g", {}, this.svg);
-    this.show(null);
+    this.show(this.place ?? null);
   }
 
   drawSeries(series, over) {
@@ -201,7 +204,10 @@ for (const [id, wanted] of [["charts", charts], ["lengths", lengths]]) {
 }
 document.getElementById("axis")?.addEventListener("change", (event) => {
   axis = Number(event.target.value);
-  for (const plot of plots) plot.draw();
+  for (const plot of plots) {
+    plot.place = null;
+    plot.draw();
+  }
 });
 if (runs.length > 1 && document.getElementById("dashes")) {
   document.getElementById("baseline").textContent = runs[0];

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tformer.inspection.report_run import Point, RunRecord, curve
+from tformer.inspection.report_run import Point, RunRecord, curve, smoothing
 
 Series = dict[str, object]
 Chart = dict[str, object]
@@ -54,20 +54,21 @@ _CURVES = (
 def run_charts(runs: Sequence[RunRecord]) -> list[Chart]:
     """Give the charts over steps and minutes that have something to show; the baseline comes first, if there is one."""
     charts: list[Chart] = []
+    together = smoothing(runs)
     for title, unit, curves in _CURVES:
         series = [
             {**each, "colour": colour, "run": run.name, "dashed": run is not runs[-1]}
             for run in runs
             for colour, wanted in enumerate(curves, 1)
-            for each in (_training(run, wanted) if wanted.split == "train" else _validation(run, wanted))
+            for each in (_training(run, wanted, together) if wanted.split == "train" else _validation(run, wanted))
         ]
         if series:
             charts.append({"title": title, "unit": unit, "log": title == "Perplexity", "series": series})
     return charts
 
 
-def _training(run: RunRecord, wanted: _Curve) -> list[Series]:
-    points = _points(curve(run.steps, wanted.field), wanted)
+def _training(run: RunRecord, wanted: _Curve, together: int) -> list[Series]:
+    points = _points(curve(run.steps, wanted.field, together), wanted)
     return [{"name": wanted.name, "points": points}] if points else []
 
 

@@ -44,6 +44,7 @@ def _header(run: RunRecord, others: Sequence[RunRecord]) -> str:
 
 def _facts(runs: Sequence[RunRecord]) -> str:
     facts: dict[str, Callable[[RunRecord], str]] = {
+        "folder": lambda run: str(run.folder),
         "steps": _progress,
         "time of training and validation": lambda run: _duration(run.seconds),
         "parameters": lambda run: _number(run.num_parameters),
@@ -55,7 +56,7 @@ def _facts(runs: Sequence[RunRecord]) -> str:
         "device": _device,
         "versions": _versions,
     }
-    rows = [["", *(escape(run.name) for run in runs)]] if len(runs) > 1 else []
+    rows = [["", *(f"<b>{escape(run.name)}</b>" for run in runs)]] if len(runs) > 1 else []
     rows += [[name, *values] for name, give in facts.items() if any(values := [escape(give(run)) for run in runs])]
     return table([], rows)
 
@@ -75,8 +76,9 @@ def _best(run: RunRecord, name: str) -> str:
 
 def _device(run: RunRecord) -> str:
     facts = run.environment
-    threads = facts.get("threads") and f"{facts['threads']} threads"
-    return ", ".join(str(each) for each in (facts.get("device"), facts.get("precision"), threads) if each)
+    known = [str(facts[name]) for name in ("device", "precision") if name in facts]
+    threads = facts.get("threads")
+    return ", ".join([*known, *([f"{threads} thread{'s' if threads > 1 else ''}"] if isinstance(threads, int) else [])])
 
 
 def _versions(run: RunRecord) -> str:
@@ -103,7 +105,7 @@ def _samples(run: RunRecord) -> str:
             weights = "" if line.get("weights", "last") == "last" else f" {line['weights']}"
             rows.append([escape(f"{line['step']:,}{weights}"), sentence(marked(reference, hypothesis)[1]) + right])
         cards.append(
-            f'<article><h3>{sentence(escape(source))}</h3><p><span class="soft">reference</span> '
+            f'<article class="sample"><h3>{sentence(escape(source))}</h3><p><span class="soft">reference</span> '
             f"{sentence(escape(reference))}</p>{table(['step', 'translation'], rows, numbers=[0])}</article>"
         )
     about = "The first sentences of the validation set, translated greedily. <ins>Marked</ins>: not in the reference."

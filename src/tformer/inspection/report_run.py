@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -12,7 +13,7 @@ from tformer.inspection.report_corpus import CorpusRecord, read_corpus
 
 Line = dict[str, Any]  # one of metrics.jsonl
 
-_POINTS = 400  # of a curve; more of them no screen shows
+_POINTS = 200  # of a curve: as many as make it smooth, and no dip of a few steps disappears, since a band shows it
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class RunRecord:
     """One run, read from its model folder.
 
     Attributes:
-        name: its folder, as the reader has named it.
+        name: what the page calls it.
+        folder: where it is.
         config: its settings.
         environment: what environment.json says: machine, versions, device.
         steps: the lines of training steps, in order.
@@ -32,6 +34,7 @@ class RunRecord:
     """
 
     name: str
+    folder: Path
     config: Config
     environment: dict[str, Any]
     steps: list[Line]
@@ -67,7 +70,7 @@ class RunRecord:
         return max(found, key=lambda each: each[0], default=None)
 
 
-def read_run(folder: Path, num_parameters: int | None = None, holder: str | None = None) -> RunRecord:
+def read_run(name: str, folder: Path, num_parameters: int | None = None, holder: str | None = None) -> RunRecord:
     """Read what a run has written.
 
     Raises:
@@ -75,7 +78,8 @@ def read_run(folder: Path, num_parameters: int | None = None, holder: str | None
     """
     lines, unreadable = read_metrics(folder / "metrics.jsonl")
     return RunRecord(
-        name=str(folder),
+        name=name,
+        folder=folder,
         config=load_config(folder / "config.yaml"),
         environment=_read_facts(folder / "environment.json"),
         steps=[line for line in lines if line["split"] == "train"],
@@ -134,13 +138,17 @@ class Point:
     high: float
 
 
-def curve(lines: list[Line], name: str, most: int = _POINTS) -> list[Point]:
-    """Give one field over the steps, neighbours taken together where there are more than a screen can show."""
+def smoothing(runs: Sequence[RunRecord]) -> int:
+    """Choose how many neighbouring steps make one point of a curve, the same for runs that are compared."""
+    return max(1, math.ceil(max((len(run.steps) for run in runs), default=0) / _POINTS))
+
+
+def curve(lines: list[Line], name: str, together: int = 1) -> list[Point]:
+    """Give one field over the steps, so many neighbours of which are one point."""
     lines = [line for line in lines if _is_number(line.get(name)) and _is_number(line.get("elapsed_seconds"))]
-    size = math.ceil(len(lines) / most) or 1
     points = []
-    for start in range(0, len(lines), size):
-        part = lines[start : start + size]
+    for start in range(0, len(lines), together):
+        part = lines[start : start + together]
         values = _values(part, name)
         minutes = float(part[-1]["elapsed_seconds"]) / 60
         points.append(Point(int(part[-1]["step"]), minutes, fmean(values), min(values), max(values)))

@@ -60,7 +60,7 @@ def examination_sections(test: Examination) -> str:
     scores = [[escape(each.name), escape(each.value), f"<code>{escape(each.recipe)}</code>"] for each in test.scores]
     return "".join(
         [
-            section("Test set", table(["score", "", "signature"], scores, numbers=[1]), escape(test.about)),
+            section("Test set", table(["", "score", "how"], scores, numbers=[1]), escape(test.about)),
             _comparison(test),
             section("Where it is good", _quality(test)),
             _sentences(test),
@@ -94,8 +94,9 @@ def _quality(test: Examination) -> str:
         by_rarity = remark(escape(test.by_rarity))
     else:
         by_rarity = _groups(test.by_rarity, "times", test.systems)
+    side_by_side = "pairs" if len(test.systems) == 1 else ""
     return (
-        f'<div class="pairs"><article><h3>By the length of the source, in pieces</h3>{by_length}</article>'
+        f'<div class="{side_by_side}"><article><h3>By the length of the source, in pieces</h3>{by_length}</article>'
         f"<article><h3>By how often training has shown the rarest word of the source</h3>{by_rarity}</article></div>"
     )
 

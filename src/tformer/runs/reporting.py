@@ -43,16 +43,19 @@ def report(model: Path | None, compare_with: Path | None, output: Path, device: 
     """
     folder = ModelFolder(model) if model else newest_run()
     folders = [ModelFolder(compare_with), folder] if compare_with else [folder]
-    runs = [_read(each) for each in folders]
-    output.write_text(report_page(runs, _look_at_test(folder, runs[-1].config, compare_with, device)), encoding="utf-8")
+    names = [each.path.resolve().name for each in folders]
+    if len(set(names)) < len(names):
+        names = [str(each.path) for each in folders]
+    runs = [_read(*each) for each in zip(names, folders, strict=True)]
+    output.write_text(report_page(runs, _look_at_test(runs, device)), encoding="utf-8")
     return output
 
 
-def _read(folder: ModelFolder) -> RunRecord:
+def _read(name: str, folder: ModelFolder) -> RunRecord:
     if not folder.holds_model():
         raise ConfigError(f"{folder.path}: expected the folder of a run, found no {folder.config.name} in it")
     config = load_config(folder.config)
-    return read_run(folder.path, _num_parameters(folder, config), holder(folder.path))
+    return read_run(name, folder.path, _num_parameters(folder, config), holder(folder.path))
 
 
 def _num_parameters(folder: ModelFolder, config: Config) -> int | None:
@@ -66,20 +69,24 @@ def _num_parameters(folder: ModelFolder, config: Config) -> int | None:
     return model.num_parameters()
 
 
-def _look_at_test(folder: ModelFolder, config: Config, compare_with: Path | None, device: str) -> Examination | str:
+def _look_at_test(runs: Sequence[RunRecord], device: str) -> Examination | str:
     """Translate the test set and look where that is good; or say in a sentence why it cannot be."""
-    if not folder.steps():
+    *baseline, run = runs
+    config = run.config
+    if not ModelFolder(run.folder).steps():
         return "There is no checkpoint yet that could translate the test set."
     try:
         corpus, [references] = read_test("test", config)
         say(f"translating {len(corpus)} sentences of the test set")
-        found = evaluate([folder.path], "test", device=device, compare_with=compare_with)
+        compare_with = baseline[0].folder if baseline else None
+        found = evaluate([run.folder], "test", device=device, compare_with=compare_with)
     except (TformerError, OSError) as error:  # the latter where a run that goes on removes what is being read
         say(f"no test set in the report: {error}")
         return f"The test set was not translated: {error}"
     recipe = Recipe(config.data.target_lang)
-    systems = [_system(name, texts, references, recipe) for name, texts in found.systems]
-    tokenizer = TokenizerPair.load(folder.path).source
+    translated = zip(runs, found.systems, strict=True)
+    systems = [_system(each.name, texts, references, recipe) for each, (_, texts) in translated]
+    tokenizer = TokenizerPair.load(run.folder).source
     lengths = [len(ids) for ids in tokenizer.encode_batch(corpus.sources())]
     return Examination(
         about=found.about,
