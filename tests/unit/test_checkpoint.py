@@ -220,8 +220,11 @@ def test_a_run_that_goes_on_takes_back_its_end(folder):
     save(folder, 1, 2, 3)
     folder.average([1, 2, 3])
     folder.point("best", 3)
+    (folder.path / ".averaged-going-99").mkdir()
+    (folder.checkpoints / ".step-00000004-99").mkdir()
     folder.go_back(2, best_step=1)
     assert not folder.averaged.exists()
+    assert not list(folder.path.rglob(".*"))
     assert (folder.path / "best").readlink().name == "step-00000001"
     assert (folder.path / "last").readlink().name == "step-00000002"
     for best_step in (0, 9):  # none yet, and one that is lost

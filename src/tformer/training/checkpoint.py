@@ -176,7 +176,11 @@ class ModelFolder:
         remove(self.averaged)
 
     def go_back(self, step: int, best_step: int) -> None:
-        """Let `last` and `best` stand for what they did at a step, and forget the mean; `best_step` 0: no best yet."""
+        """Let `last` and `best` stand for what they did at a step, and forget the mean; `best_step` 0: no best yet.
+
+        What a killed run has left half written or half removed goes too.
+        """
+        self._clear_away()
         self.forget_average()
         self.point("last", step)
         if best_step and self.checkpoint(best_step).is_dir():
