@@ -52,6 +52,15 @@ def test_a_trace_reads_well_and_is_plain_text(tformer, trained, options):
         assert words in result.out
 
 
+def test_odd_text_stays_one_line_that_can_be_shown(tformer, trained, tmp_path):
+    odd, shown = "The\nboat\u2028is \udcff here.", "The boat is \ufffd here."
+    found = json.loads(tformer("trace", odd, "--target", "El\nbarco", "--model", trained, "--json").out)
+    assert (found["text"], found["target"]) == (shown, "El barco")
+    out = tmp_path / "maps.html"
+    assert tformer("attention", odd, "--model", trained, "--output", out).code == 0
+    assert shown in out.read_text(encoding="utf-8")
+
+
 def test_the_articles_example_needs_no_model(shell):
     result = shell("trace", "--example", "attention")
     assert (result.code, result.err) == (0, "")

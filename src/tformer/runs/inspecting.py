@@ -7,6 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from tformer.config import Config
+from tformer.data.corpus import clean
 from tformer.decoding.translator import Translator
 from tformer.errors import ConfigError
 from tformer.inspection.attention_page import attention_page
@@ -50,12 +51,12 @@ def trace(
     if example is not None:
         return trace_example(example)
     translator, config, used = open_translator([model] if model else [], device)
-    pair, translation = _pair(translator, str(text), target)
+    pair, text, translation = _pair(translator, str(text), target)
     vocabulary = translator.tokenizers.target.pieces(range(translator.tokenizers.target.vocab_size))
     smoothing = None if target is None else config.training.label_smoothing
     found = trace_pair(translator.models[0], pair, layer, head, token, vocabulary, smoothing)
     kind = "translation" if target is None else "target"
-    return replace(found, facts={"text": str(text), kind: translation, "model": _name(used, config), **found.facts})
+    return replace(found, facts={"text": text, kind: translation, "model": _name(used, config), **found.facts})
 
 
 def attention(
@@ -89,8 +90,8 @@ def attention(
     say(f"model: {_name(used, config)}")
     maps = []
     for text, target in zip_longest(texts, targets):
-        pair, translation = _pair(translator, text, target)
-        maps.append(attention_maps(translator.models[0], pair, text, translation))
+        pair, *shown_texts = _pair(translator, text, target)
+        maps.append(attention_maps(translator.models[0], pair, *shown_texts))
     write(maps, view)
     return maps, view
 
@@ -123,20 +124,21 @@ def _name(used: str, config: Config) -> str:
     )
 
 
-def _pair(translator: Translator, text: str, target: str | None) -> tuple[Pair, str]:
-    """Cut a sentence and its translation into pieces, and say what the translation is."""
+def _pair(translator: Translator, text: str, target: str | None) -> tuple[Pair, str, str]:
+    """Cut a sentence and its translation into pieces, and give both as they can be shown."""
     tokenizers, finished = translator.tokenizers, True
+    text = clean(text)  # what no UTF-8 file can hold could not be shown either
     src = [*_read(text, "TEXT", tokenizers.source.encode(text), translator.max_source_length), EOS_ID]
     if target is None:
         best = translator.translations([text])[0][0]
         target, tgt, finished = best.text, best.ids, best.finished
     else:
-        config = translator.models[0].config
+        config, target = translator.models[0].config, clean(target)
         most = config.max_positions if config.positions == "learned" else None
         tgt = _read(target, "--target", tokenizers.target.encode(target), most)
     tgt_out = [*tgt, EOS_ID] if finished else tgt
     [start] = tokenizers.target.pieces([BOS_ID])
-    return Pair(src, tokenizers.source.pieces(src), tgt_out, tokenizers.target.pieces(tgt_out), start), target
+    return Pair(src, tokenizers.source.pieces(src), tgt_out, tokenizers.target.pieces(tgt_out), start), text, target
 
 
 def _read(text: str, name: str, ids: list[int], most: int | None) -> list[int]:
