@@ -168,7 +168,7 @@ def crash(kills: int, seed: int, work: Path) -> tuple[Counter[str], int]:
         shutil.rmtree(work / "cache", ignore_errors=True)
         unfinished = True
         while unfinished:
-            delay = chance.uniform(0, 0.7 * whole_seconds) if met.total() < kills else 600
+            delay = chance.uniform(0, whole_seconds) if met.total() < kills else 600
             unfinished = killed_after(start(work, folder, phase), delay)
             if unfinished:
                 met[PHASES[phase[0]]] += 1
@@ -186,13 +186,8 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     arguments = parser.parse_args()
-    for name in (
-        "pyarrow.ipc",
-        "sacrebleu",
-        "sentencepiece",
-        "pandas",
-        "torch._dynamo",
-    ):
+    # once, where each child would
+    for name in ("pyarrow.ipc", "sacrebleu", "sentencepiece", "pandas", "torch._dynamo"):
         importlib.import_module(name)
     work = Path(tempfile.mkdtemp(prefix="crash-"))
     try:

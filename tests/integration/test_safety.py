@@ -343,6 +343,17 @@ def test_a_run_that_is_killed_while_it_measures_its_end_comes_to_it(
     assert "already at step 11 of 11" in train(tmp_path / "parts", "--resume", training__max_steps=11).err
 
 
+def test_what_a_run_killed_between_saving_and_pruning_left_is_pruned(train, tmp_path, monkeypatch):
+    settings = {"data__validation": None, "training__save_every_steps": 1, "training__average_last": 2}
+    with monkeypatch.context() as patch:
+        patch.setattr(ModelFolder, "prune", lambda *_, **__: None)
+        train(tmp_path / "model", training__max_steps=4, **settings)
+    assert ModelFolder(tmp_path / "model").steps() == [1, 2, 3, 4]
+    (tmp_path / "model" / "environment.json").unlink()  # so that it has not come to its end
+    assert train(tmp_path / "model", "--resume", training__max_steps=4, **settings).code == 0
+    assert ModelFolder(tmp_path / "model").steps() == [3, 4]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_training_leaves_nothing_and_no_traceback(config, tmp_path, number):
     code = (

@@ -172,21 +172,30 @@ class ModelFolder:
             save_file(mean, folder / WEIGHTS, self._metadata)
 
     def forget_average(self) -> None:
-        """Remove the mean."""
-        remove(self.averaged)
+        """Remove the mean.
+
+        Raises:
+            CheckpointError: it cannot be removed.
+        """
+        with _writing(self.averaged, "removed"):
+            remove(self.averaged)
 
     def go_back(self, step: int, best_step: int) -> None:
         """Let `last` and `best` stand for what they did at a step, and forget the mean; `best_step` 0: no best yet.
 
         What a killed run has left half written or half removed goes too.
+
+        Raises:
+            CheckpointError: the folder cannot be changed.
         """
-        self._clear_away()
-        self.forget_average()
-        self.point("last", step)
-        if best_step and self.checkpoint(best_step).is_dir():
-            self.point("best", best_step)
-        else:
-            remove(self.path / "best")
+        with _writing(self.path, "taken back to an earlier step"):
+            self._clear_away()
+            remove(self.averaged)
+            self.point("last", step)
+            if best_step and self.checkpoint(best_step).is_dir():
+                self.point("best", best_step)
+            else:
+                remove(self.path / "best")
 
     def prune(self, keep: Iterable[int]) -> None:
         """Remove the checkpoints of all other steps, and what a killed run left half written; nothing else.

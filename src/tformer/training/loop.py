@@ -93,7 +93,13 @@ class Trainer:
         take_up_random(streams, self.runtime.device, self.processes, self.stream.seed, self.state.step)
         self._saved_step = self.state.step
         self._metrics.go_back(self.state.metrics_bytes)
-        self.processes.from_primary(lambda: self.folder.go_back(self.state.step, self.state.best_step))
+
+        def go_back() -> None:
+            self.folder.go_back(self.state.step, self.state.best_step)
+            newer = [step for step in self.folder.steps() if step > self.state.step]  # torn, but not ours to judge
+            self.folder.prune(keep=[*self._steps_to_keep(), *newer])
+
+        self.processes.from_primary(go_back)
 
     def _set_horizon(self) -> None:
         """Say where the run ends; with `max_minutes` only the pace will tell. An end once found stays."""
@@ -372,7 +378,7 @@ class Trainer:
         def tidy() -> None:
             if state.best_step == state.step:
                 self.folder.point("best", state.step)
-            self.folder.prune(keep=[state.step, state.best_step, *self._steps_to_average()])
+            self.folder.prune(keep=self._steps_to_keep())
 
         self.processes.from_primary(write)
         self._saved_step = state.step
@@ -387,6 +393,9 @@ class Trainer:
         if self._saved_step < self.state.step:
             self._check()
             self._write_checkpoint()
+
+    def _steps_to_keep(self) -> list[int]:
+        return [self.state.step, self.state.best_step, *self._steps_to_average()]
 
     def _steps_to_average(self) -> list[int]:
         """Give the last N saves of the regular rhythm, and the run's end, however often it was stopped between them."""
