@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tformer.attention import MultiHeadAttention, attention, fused_attention
+from tformer.attention import MultiHeadAttention, attention, fast_attention
 from tformer.model import causal_mask, sinusoids
 
 REAL = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [True] * 1 + [False] * 5])  # [batch, src_len], True = real
@@ -91,14 +91,33 @@ def test_the_readable_formula_is_the_kernel(masked):
         mask[..., 0] = True  # every query sees something
     reference = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     torch.testing.assert_close(attention(query, key, value, mask)[0], reference)
-    torch.testing.assert_close(fused_attention(query, key, value, mask), reference)
+    torch.testing.assert_close(fast_attention(query, key, value, mask), reference)
 
 
-def test_the_kernel_under_autocast_is_computed_in_float32():
-    query, key, value = (torch.randn(2, 2, 4, 8, dtype=torch.bfloat16) for _ in range(3))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output = fused_attention(query, key, value, None)
-    torch.testing.assert_close(output, attention(query.float(), key.float(), value.float())[0])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_in_training_has_the_kernel_s_gradients(masked):
+    """Where gradients are wanted, a CPU computes it by other operations than where they are not."""
+    inputs = [torch.randn(3, 2, size, width, requires_grad=True) for size, width in ((5, 4), (6, 4), (6, 7))]
+    mask = REAL[:, None, None, :] if masked else None
+    reference = F.scaled_dot_product_attention(*inputs, attn_mask=mask)
+    found = fast_attention(*inputs, mask)
+    with torch.no_grad():
+        torch.testing.assert_close(fast_attention(*inputs, mask), reference)
+    torch.testing.assert_close(found, reference)
+    upstream = torch.randn_like(found)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, inputs, upstream), torch.autograd.grad(reference, inputs, upstream), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_attention_in_bfloat16_takes_its_softmax_in_float32():
+    """A softmax in bfloat16 of 200 like scores would lose what tells them apart."""
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 2, 200, 8).bfloat16().requires_grad_() for _ in range(3))
+    exact = attention(query.double(), key.double(), value.double())[0]
+    error = (fast_attention(query, key, value, None).double() - exact).norm() / exact.norm()
+    assert error < 2**-7
 
 
 def test_self_attention_with_padding_and_causal_mask(tiny_config):

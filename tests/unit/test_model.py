@@ -46,7 +46,7 @@ def test_the_source_weights_shown_are_those_that_a_pass_uses(tiny_model, monkeyp
 
     model = tiny_model(norm_placement=placement, num_decoder_layers=3)
     batch = SRC, TGT_IN, SRC != PAD_ID, TGT_IN != PAD_ID
-    monkeypatch.setattr(attention_module, "fused_attention", watched)
+    monkeypatch.setattr(attention_module, "fast_attention", watched)
     model(*batch)
     expected = used[2 + 1 :: 2]  # behind two encoder layers, each decoder layer looks at the prefix, then at the source
     shown = model.cross_attention(*batch)

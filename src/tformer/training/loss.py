@@ -7,7 +7,7 @@ fraction of its time and memory. Tests hold the two equal.
 import math
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -64,8 +64,7 @@ def output_loss(
     """Compute `sequence_loss` of the logits `hidden · output_weightᵀ` without ever holding all of them.
 
     The logits are the largest tensor of a step by far. Here they are made, turned into gradients, and dropped, some
-    rows at a time. What smoothing adds needs none of them: with s the scores of one position, and y the right piece, it
-    is ε · (s_y − mean s), and the mean of the scores is the score of the mean row of the output matrix.
+    rows at a time.
 
     Args:
         hidden: [batch, tgt_len, d_model] float, what the output layer reads.
@@ -78,52 +77,62 @@ def output_loss(
     labels = tgt_out.flatten()
     real = labels != PAD_ID
     rows = hidden.flatten(0, 1).to(output_weight.dtype) * real.unsqueeze(1)  # rows of zeros reach no gradient
-    nll = cast(Tensor, _NllSum.apply(rows, output_weight, labels, real, dtype))  # type: ignore[no-untyped-call]
-    loss = nll
-    if label_smoothing:
-        right = (rows * F.embedding(labels, output_weight)).sum()
-        loss = nll + label_smoothing * (right - rows.sum(dim=0) @ output_weight.mean(dim=0))
-    return LossSum(loss, nll.detach(), num_tokens)
+    loss, nll = _LossOfRows.apply(rows, output_weight, labels, real, label_smoothing, dtype)  # type: ignore[no-untyped-call]
+    return LossSum(loss, nll, num_tokens)
 
 
-class _NllSum(torch.autograd.Function):
-    """The sum of −log softmax(rows · weightᵀ)[label] over the real rows; the gradients are made on the way forward."""
+class _LossOfRows(torch.autograd.Function):
+    """Loss and nll over the real rows, of the scores rows · weightᵀ; the gradients are made on the way forward.
+
+    With s the scores of a row, and y its right piece, the nll is −log softmax(s)_y, and its gradient by the scores is
+    softmax(s) minus the label. What smoothing adds, ε · (s_y − mean s), needs no scores but s_y: their mean is the
+    score of the weight's mean row.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401; torch gives it no type
+        ctx: Any,  # noqa: ANN401
         rows: Tensor,
         weight: Tensor,
         labels: Tensor,
         real: Tensor,
+        label_smoothing: float,
         dtype: torch.dtype,
-    ) -> Tensor:
-        """rows: [rows, d_model] float32, zeros where not real; weight: [vocab, d_model]; labels, real: [rows] → []."""
+    ) -> tuple[Tensor, Tensor]:
+        """rows: [rows, d_model], zeros where not real; weight: [vocab, d_model]; labels, real: [rows] → two of []."""
+        vocab_size, d_model = weight.shape
         wants_gradient = any(ctx.needs_input_grad)
         lower_rows, lower_weight = rows.to(dtype), weight.to(dtype)
         rows_gradient = torch.empty_like(lower_rows)
-        weight_gradient = torch.zeros_like(weight) if wants_gradient else weight
+        weight_gradient = torch.zeros_like(weight)
         log_probs = torch.empty_like(rows[:, 0])
         at_once = _LOGITS_AT_ONCE if rows.device.type == "cpu" else _LOGITS_AT_ONCE_ON_GPU
-        size = max(1, at_once // len(weight))
+        size = max(at_once // vocab_size, 2 * d_model)  # of fewer rows the weight's gradient is not worth adding up
         for part in (slice(start, start + size) for start in range(0, len(rows), size)):
             probabilities = (lower_rows[part] @ lower_weight.T).softmax(dim=1)
-            right = torch.arange(len(probabilities), device=rows.device) * len(weight) + labels[part]
+            right = torch.arange(len(probabilities), device=rows.device) * vocab_size + labels[part]
             flat = probabilities.view(-1)
             right_probabilities = flat[right]
             log_probs[part] = right_probabilities.to(rows.dtype).clamp_min(_SMALLEST).log()
             if wants_gradient:
-                flat[right] = right_probabilities - 1  # the gradient by the logits: softmax minus the label
+                flat[right] = right_probabilities - (1 - label_smoothing)
                 torch.mm(probabilities, lower_weight, out=rows_gradient[part])
                 weight_gradient += probabilities.T @ lower_rows[part]
-        ctx.save_for_backward(rows_gradient, weight_gradient)
-        return -(log_probs * real).sum()
+        nll = -(log_probs * real).sum()
+        mean_weight = weight.mean(dim=0)
+        smoothing = (rows * weight[labels]).sum() - rows.sum(dim=0) @ mean_weight
+        if wants_gradient:
+            rows_gradient = rows_gradient.to(rows.dtype).sub_(label_smoothing * mean_weight)
+            weight_gradient -= label_smoothing / vocab_size * rows.sum(dim=0)
+            ctx.save_for_backward(rows_gradient, weight_gradient)
+        ctx.mark_non_differentiable(nll)
+        return nll + label_smoothing * smoothing, nll
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
-        """gradient: [] float32, by the sum."""
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        """gradient: [] float32, by the loss."""
         rows_gradient, weight_gradient = ctx.saved_tensors
-        return rows_gradient.to(weight_gradient.dtype) * gradient, weight_gradient * gradient, None, None, None
+        return rows_gradient * gradient, weight_gradient * gradient, None, None, None, None
 
 
 @torch.inference_mode()
