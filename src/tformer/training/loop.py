@@ -23,6 +23,7 @@ from tformer.progress import TrainingProgress, say
 from tformer.runtime import Runtime, StopNow, StopSignals, random_state, return_freed_memory
 from tformer.training.checkpoint import ModelFolder, load_into, weights_of
 from tformer.training.distributed import ALONE, Processes, held, load_state_into, spread, whole_state
+from tformer.training.guard import diverged, note_skip
 from tformer.training.horizon import Pace
 from tformer.training.loss import LossSum
 from tformer.training.memory import does_not_fit, halved, is_out_of_memory
@@ -240,7 +241,7 @@ class Trainer:
         tokens_per_second = sum(sums.num_tokens for _, sums, _, _ in self._unlogged) / seconds
         values = torch.stack([torch.stack((sums.loss, sums.nll)) for _, sums, _, _ in self._unlogged]).tolist()
         for (step, sums, rate, pairs), (loss, nll) in zip(self._unlogged, values, strict=True):
-            skipped = {} if math.isfinite(loss) else {"skipped": self._note_skip(step, pairs)}
+            skipped = {} if math.isfinite(loss) else {"skipped": note_skip(self.state, step, self.stream.corpus, pairs)}
             if not skipped:
                 self.state.skipped_in_a_row = 0
             self._add_metrics(
@@ -262,33 +263,19 @@ class Trainer:
         self._unlogged.clear()
         if self.state.skipped_in_a_row >= _MOST_SKIPS:
             raise TformerError(
-                self._diverged(f"{self.state.skipped_in_a_row} steps in a row had no finite loss or gradient")
+                diverged(
+                    self.state.step,
+                    f"{self.state.skipped_in_a_row} steps in a row had no finite loss or gradient",
+                    self.folder,
+                )
             )
-
-    def _note_skip(self, step: int, pairs: IntArray) -> str:
-        """Count a step that changed no weight, and name its pairs: in a warning the first of them, in metrics all."""
-        self.state.skipped_steps += 1
-        self.state.skipped_in_a_row += 1
-        say(
-            f"warning: step {step} skipped: its loss or gradient is no finite number; weights are as they were; the "
-            f"batch: {self.stream.corpus.places(pairs, most=10)}"
-        )
-        return self.stream.corpus.places(pairs)
 
     def _check(self) -> None:
         """Refuse weights that are no numbers: an update can break them whose loss and gradient were still some."""
         self._log()
         is_broken = not all(bool(held(parameter).isfinite().all()) for parameter in self.model.parameters())
         if self.processes.highest(is_broken) != [0]:
-            raise TformerError(self._diverged("a weight is no longer a finite number"))
-
-    def _diverged(self, finding: str) -> str:
-        saved = [step for step in self.folder.steps() if step <= self.state.step]
-        from_where = f"Resume from the last checkpoint, of step {saved[-1]}," if saved else "Start again"
-        return (
-            f"step {self.state.step}: {finding}; nothing of this has been saved. {from_where} with a lower "
-            "training.learning_rate, a longer training.warmup_steps, training.clip_norm: 1.0, or precision: fp32"
-        )
+            raise TformerError(diverged(self.state.step, "a weight is no longer a finite number", self.folder))
 
     def _add_metrics(self, **fields: object) -> None:
         known = self._metrics.add(**fields)
