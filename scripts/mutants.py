@@ -79,8 +79,8 @@ MUTANTS = [
     Mutant(
         "scores not scaled in training",
         "attention.py",
-        ".float() / math.sqrt(query.size(-1))",
-        ".float()",
+        "torch.float32)) / math.sqrt(query.size(-1))",
+        "torch.float32))",
         "tests/golden/test_torch_reference.py",
     ),
     Mutant(
