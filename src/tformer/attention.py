@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from tformer.config import ModelConfig
 
+_VECTOR = 16  # float32 numbers
+
 
 def attention(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Mix the values by how well their keys match each query (§3.2.1, Eq. 1): softmax(Q Kᵀ / √d_k) V.
@@ -73,7 +75,10 @@ def _attention_by_products(query: Tensor, key: Tensor, value: Tensor, attention_
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) / math.sqrt(query.size(-1))
     if attention_mask is not None:
         scores = scores + torch.zeros(attention_mask.shape).masked_fill_(~attention_mask, -math.inf)
-    return scores.softmax(dim=-1).to(value.dtype) @ value.contiguous()
+    # torch takes rows of fewer scores than a vector of the processor holds one by one
+    spare = max(0, _VECTOR - key.size(-2))
+    weights = F.pad(scores, (0, spare), value=-math.inf).softmax(dim=-1)[..., : key.size(-2)]
+    return weights.to(value.dtype) @ value.contiguous()
 
 
 class KeyValue(NamedTuple):
