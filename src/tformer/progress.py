@@ -7,14 +7,13 @@ import time
 
 from tqdm import tqdm
 
-_IS_PRIMARY = os.environ.get("RANK", "0") == "0" or "MASTER_ADDR" not in os.environ  # as torchrun sets them
 _PLAIN_LINES = 20  # progress lines of a whole run where there is no terminal
 _LONG_FILE = 3000  # lines: what is shorter is translated before one wonders
 
 
 def say(line: str = "") -> None:
     """Write one line for a person; results alone go to stdout. Of several processes of a run, one speaks."""
-    if _IS_PRIMARY:
+    if _is_primary():
         tqdm.write(line, file=sys.stderr)
 
 
@@ -33,7 +32,7 @@ class TrainingProgress:
             unit="step",
             file=sys.stderr,
             dynamic_ncols=True,
-            disable=not (_IS_PRIMARY and sys.stderr.isatty()),
+            disable=not (_is_primary() and sys.stderr.isatty()),
             bar_format="step {n_fmt}/{total_fmt} |{bar:10}| {remaining} left{desc}",
         )
         self._total_steps = total_steps
@@ -78,7 +77,7 @@ class LineProgress:
             unit="line",
             file=sys.stderr,
             dynamic_ncols=True,
-            disable=not (_IS_PRIMARY and total_lines and sys.stderr.isatty()),
+            disable=not (_is_primary() and total_lines and sys.stderr.isatty()),
             bar_format="line {n_fmt}/{total_fmt} |{bar:10}| {remaining} left",
         )
         self._total_lines = total_lines
@@ -99,6 +98,11 @@ class LineProgress:
     def close(self) -> None:
         """Leave the terminal as it was found."""
         self._bar.close()
+
+
+def _is_primary() -> bool:
+    """Tell whether this process is the one that speaks, of those that torchrun started."""
+    return "MASTER_ADDR" not in os.environ or os.environ.get("RANK", "0") == "0"
 
 
 def _clock(seconds: float) -> str:
