@@ -213,14 +213,14 @@ def processes_of_run() -> Iterator[Processes]:
 
 def _has_been_said(store: "Store", rank: int, message: str) -> bool:
     """Note a fault for the others, and tell whether the primary says it."""
-    store.set(_FAULT.format(rank), message)
-    if rank == 0:
-        return False
     try:
+        store.set(_FAULT.format(rank), message)
+        if rank == 0:
+            return False
         store.wait([_FAULT.format(0)], timedelta(seconds=_SECONDS_TO_COMPLAIN))
-    except RuntimeError:  # it met none
-        return False
-    return store.get(_FAULT.format(0)) == message.encode()
+        return cast(bool, store.get(_FAULT.format(0)) == message.encode())
+    except RuntimeError as error:  # the primary met no fault; or it has ended, and taken the store along
+        return "timeout" not in str(error).lower()
 
 
 def _anyone_has_spoken(store: "Store", rank: int, world_size: int) -> bool:
@@ -233,7 +233,9 @@ def _is_lost_connection(error: RuntimeError) -> bool:
     return isinstance(error, known) or "gloo" in str(error) or "NCCL" in str(error)
 
 
-def spread(objective: nn.Module, layers: Sequence[nn.Module], sharding: str, processes: Processes) -> nn.Module:
+def spread(
+    objective: nn.Module, layers: Sequence[nn.Module], sharding: str, device: torch.device, processes: Processes
+) -> nn.Module:
     """Give a module that computes the same, and whose backward pass averages gradients over all processes.
 
     Args:
@@ -241,6 +243,7 @@ def spread(objective: nn.Module, layers: Sequence[nn.Module], sharding: str, pro
         layers: parts of it; where it is sharded, each is gathered and let go by itself.
         sharding: ddp, where each process holds all weights and exchanges gradients while the backward pass goes on, or
             fsdp, where each holds a share of weights, gradients and optimizer.
+        device: where the objective computes; with fsdp its weights are moved there, a layer at a time.
         processes: of the run; alone, the objective stays as it is.
 
     Raises:
@@ -261,11 +264,12 @@ def spread(objective: nn.Module, layers: Sequence[nn.Module], sharding: str, pro
         raise ConfigError("training.sharding: fsdp needs torch 2.6 or newer; upgrade it, or use ddp") from error
     # it warns of outputs that are views, lest they be written to; the model writes to none
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
+    mesh = torch.distributed.device_mesh.init_device_mesh(device.type, (processes.world_size,))
     for layer in layers:
-        fully_shard(layer)
+        fully_shard(layer, mesh=mesh)
         if hasattr(layer, "start"):  # a decoder layer computes there too
             register_fsdp_forward_method(layer, "start")
-    fully_shard(objective)
+    fully_shard(objective, mesh=mesh)
     return objective
 
 

@@ -72,7 +72,9 @@ class Trainer:
         self.watch = watch
         self.processes = processes
         layers = (*model.encoder_layers, *model.decoder_layers)
-        self.objective = spread(Objective(model, config.label_smoothing, runtime), layers, config.sharding, processes)
+        self.objective = spread(
+            Objective(model, config.label_smoothing, runtime), layers, config.sharding, runtime.device, processes
+        )
         self.state = TrainerState()
         self._set_horizon()
         self.optimizer = make_optimizer(model, config, runtime)
