@@ -490,6 +490,56 @@ MUTANTS = [
         "",
         "tests/pages/test_attention_page.py",
     ),
+    # the report
+    Mutant(
+        "report: a torn last line is read",
+        "inspection/report_run.py",
+        r'*whole, _ = content.split(b"\n")',
+        r'whole = content.split(b"\n")',
+        "tests/unit/test_report.py",
+    ),
+    Mutant(
+        "report: text in marked differences taken for markup",
+        "inspection/report_quality.py",
+        'escape(text) if kind == "equal"',
+        'text if kind == "equal"',
+        "tests/unit/test_report.py",
+    ),
+    Mutant(
+        "report: a source sentence taken for markup",
+        "inspection/report_page.py",
+        "<h3>{sentence(escape(source))}</h3>",
+        "<h3>{sentence(source)}</h3>",
+        "tests/pages/test_report_page.py",
+    ),
+    Mutant(
+        "report: the most frequent word for the rarest",
+        "inspection/report_quality.py",
+        "groups([min((",
+        "groups([max((",
+        "tests/unit/test_report.py",
+    ),
+    Mutant(
+        "report: sides of the histogram swapped",
+        "inspection/report_corpus.py",
+        '"source": training.src.lengths, "target": training.tgt.lengths',
+        '"source": training.tgt.lengths, "target": training.src.lengths',
+        "tests/unit/test_report.py",
+    ),
+    Mutant(
+        "report: gains of the baseline for gains on it",
+        "inspection/report_quality.py",
+        "[new - old for new, old in",
+        "[old - new for new, old in",
+        "tests/unit/test_report.py",
+    ),
+    Mutant(
+        "report: a killed run's lock taken for a run that goes on",
+        "training/lock.py",
+        "return None  # let go of when it is closed",
+        "pass  # let go of when it is closed",
+        "tests/integration/test_report_command.py",
+    ),
 ]
 
 

@@ -13,7 +13,15 @@ import sacrebleu
 from sacrebleu.dataset import DATASETS
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
-from tformer.decoding.score import Evaluation, Recipe, compare, pronoun_accuracy, read_testset, score_corpus
+from tformer.decoding.score import (
+    Evaluation,
+    Recipe,
+    compare,
+    pronoun_accuracy,
+    read_testset,
+    score_corpus,
+    sentence_chrf,
+)
 from tformer.decoding.score.metrics import choose_tokenizer
 from tformer.errors import ConfigError, DataError
 
@@ -64,6 +72,16 @@ def test_a_second_translator_can_only_help_bleu_and_chrf_and_is_counted_in_the_s
     assert alone.chrf < both.chrf
     assert both.signature.startswith("nrefs:2|")
     assert both.chrf_signature.startswith("nrefs:2|")
+
+
+def test_a_sentences_chrf_is_that_of_a_corpus_of_it_alone():
+    hypotheses = ["The small cat sleeps.", REFERENCES[1], ""]
+    scores = sentence_chrf(hypotheses, REFERENCES, EN)
+    alone = [score_corpus([line], [[right]], EN).chrf for line, right in zip(hypotheses, REFERENCES, strict=True)]
+    assert scores == pytest.approx(alone)
+    assert (scores[1], scores[2]) == (100.0, 0.0)
+    with pytest.raises(DataError, match="got 1 hypotheses and 3 references"):
+        sentence_chrf(hypotheses[:1], REFERENCES, EN)
 
 
 def test_signatures_name_tokenizer_case_and_version():
