@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from tformer.config import load_config
@@ -236,6 +237,20 @@ def test_entities_are_counted_and_left_as_they_are(quick, files, sides, tformer)
     assert "".join(entry["source_tokens"]).replace("▁", " ").strip() == "R&D &amp; more"
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_one_word_beside_forty_is_no_number_that_is_none(quick, files, sides, metrics, weights, precision):
+    """Batches that are padding for the most part: each loss, in training and in validation, is finite."""
+    source = ["Go.", *(" ".join(sides[0][start : start + 8]) for start in range(0, 40, 8)), *["Stop."] * 20]
+    target = ["Ve.", *(" ".join(sides[1][start : start + 8]) for start in range(0, 40, 8)), *["Alto."] * 20]
+    pairs = files(source, target)
+    settings = {"data__validation": pairs, "training__max_tokens_per_batch": 8192, "precision": precision}
+    folder, said = quick(data__train=pairs, training__max_steps=8, training__validate_every_steps=4, **settings)
+    assert "26 pairs in 1 batches an epoch" in said
+    assert all(line["nll"] is not None and 0 < line["nll"] < 20 for line in metrics(folder))
+    assert all(np.isfinite(array).all() for array in weights(folder / "last").values())
+    assert "skipped" not in said
+
+
 # ---- Vocabularies ----
 
 
@@ -309,6 +324,16 @@ def test_numbers_may_be_written_as_scientists_do(train, config, tmp_path, metric
     rates = [line["learning_rate"] for line in metrics(tmp_path / "model") if line["split"] == "train"]
     assert (len(rates), max(rates)) == (20, pytest.approx(1e-4))
     assert load_config(tmp_path / "model" / "config.yaml").training.adam_epsilon == 1e-9
+
+
+def test_warm_up_begins_at_the_first_step_and_ends_at_its_peak(quick, metrics):
+    folder, _ = quick(training__max_steps=8, training__warmup_steps=4, data__validation=None)
+    rates = [line["learning_rate"] for line in metrics(folder) if line["split"] == "train"]
+    assert rates == pytest.approx([16**-0.5 * min(step**-0.5, step * 4**-1.5) for step in range(1, 9)])
+    assert max(rates) == rates[3] == pytest.approx(16**-0.5 * 0.5)
+    _, said = quick("none", training__warmup_steps=0, code=2)
+    assert len(said.splitlines()) == 1
+    assert "training.warmup_steps must be a whole number of at least 1, got 0" in said
 
 
 @pytest.mark.parametrize(
