@@ -11,8 +11,12 @@ without averaging; the peak learning rate goes with d_model^-0.5 (§5.3).
     python scripts/table3.py --only base no-mask         some rows
     python scripts/table3.py --seeds 1 --steps 300       another budget
     python scripts/table3.py --print                     the table of what is there
-    python scripts/table3.py --set data.folder=data/multi30k --set 'data.train={source: train.en, target: train.de}' \
-      --set 'data.validation={source: val.en, target: val.de}' --set data.target_lang=de
+
+Multi30k instead of the built-in corpus, after scripts/download_multi30k.py:
+
+    D=data/multi30k; python scripts/table3.py --set data.target_lang=de --set tokenizer.vocab_size=4000 \
+      --set "data.train={source: $D/train.en, target: $D/train.de}" \
+      --set "data.validation={source: $D/val.en, target: $D/val.de}"
 
 It can be stopped at any moment: each run goes on where it stood, and each result is one line more of
 scripts/results/table3.jsonl.

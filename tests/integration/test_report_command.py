@@ -44,7 +44,7 @@ def test_a_report_has_what_the_run_and_its_model_show(tformer, trained, tmp_path
     for source, reference, _ in last["samples"]:
         assert source in text
         assert reference in text
-    assert "140 of at most 140 steps" in text
+    assert "140 of at most 140 steps, finished" in text
     titles = ["Loss and NLL", "Perplexity", "BLEU and chrF", "Learning rate", "Speed"]
     assert [chart["title"] for chart in data["charts"]] == titles
     loss = data["charts"][0]["series"][0]["points"]

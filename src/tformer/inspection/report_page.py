@@ -38,8 +38,13 @@ def report_page(runs: Sequence[RunRecord], test: Examination | str) -> str:
 def _header(run: RunRecord, others: Sequence[RunRecord]) -> str:
     names = " beside ".join(escape(each.name) for each in (run, *others))
     languages = f"{run.config.data.source_lang} → {run.config.data.target_lang}"
-    going_on = f", going on ({run.holder})" if run.holder else ""
-    return f"<header><h1>{names}</h1>{remark(escape(f'{languages} · {_progress(run)}{going_on}'))}</header>"
+    return f"<header><h1>{names}</h1>{remark(escape(f'{languages} · {_progress(run)}{_standing(run)}'))}</header>"
+
+
+def _standing(run: RunRecord) -> str:
+    if run.holder:
+        return f", going on ({run.holder})"
+    return ", finished" if run.finished else ""
 
 
 def _facts(runs: Sequence[RunRecord]) -> str:

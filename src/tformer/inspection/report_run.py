@@ -64,6 +64,11 @@ class RunRecord:
         """Updates that were not made, since they came to no finite number."""
         return sum("skipped" in line for line in self.steps)
 
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end, as environment.json tells, and has not gone on since."""
+        return bool(self.steps) and self.environment.get("finished_step") == self.last_step
+
     def best(self, name: str) -> tuple[float, int] | None:
         """Give the highest value of one field of the validations, and its step."""
         found = [(float(line[name]), int(line["step"])) for line in self.validations if _is_number(line.get(name))]
