@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import importlib.util
 import os
 import platform
 import signal
@@ -30,12 +31,14 @@ class Runtime:
         precision: "fp32", or "bf16" for matrix products in bfloat16 under autocast; weights and sums stay float32.
         threads: CPU threads of one operation.
         reasons: one line that says what was chosen, and why.
+        compile: whether training's forward and backward pass go through torch.compile.
     """
 
     device: torch.device
     precision: str
     threads: int
     reasons: str
+    compile: bool = False
 
     @property
     def dtype(self) -> torch.dtype:
@@ -49,13 +52,14 @@ class Runtime:
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
 
-def prepare(device: str, precision: str, threads: int | str) -> Runtime:
-    """Choose device, precision and threads where the settings say auto, and set them up for this process.
+def prepare(device: str, precision: str, threads: int | str, compiled: bool | str = "auto") -> Runtime:
+    """Choose device, precision, threads and compiling where the settings say auto; set them up for this process.
 
     Args:
         device: "auto", or what torch calls a device.
         precision: "auto", "fp32" or "bf16".
         threads: "auto", or the number of CPU threads.
+        compiled: "auto", or whether training is to be compiled.
 
     Raises:
         ConfigError: a device that this machine does not have.
@@ -66,11 +70,12 @@ def prepare(device: str, precision: str, threads: int | str) -> Runtime:
     if threads != "auto":
         torch.set_num_threads(int(threads))
     threads_reason = "one a core" if threads == "auto" else "as set"
+    compiles, compile_reason = _choose_compiling(compiled, chosen_device)
     reasons = (
         f"device {chosen_device} ({device_reason}), precision {chosen_precision} ({precision_reason}), "
-        f"threads {torch.get_num_threads()} ({threads_reason})"
+        f"threads {torch.get_num_threads()} ({threads_reason}), compile {str(compiles).lower()} ({compile_reason})"
     )
-    return Runtime(chosen_device, chosen_precision, torch.get_num_threads(), reasons)
+    return Runtime(chosen_device, chosen_precision, torch.get_num_threads(), reasons, compiles)
 
 
 def _choose_device(device: str) -> tuple[torch.device, str]:
@@ -104,6 +109,16 @@ def _choose_precision(precision: str, device: torch.device) -> tuple[str, str]:
     if fast:
         return "bf16", f"{what} multiplies bfloat16 faster"
     return "fp32", f"{what} has no fast bfloat16"
+
+
+def _choose_compiling(compiled: bool | str, device: torch.device) -> tuple[bool, str]:
+    if compiled != "auto":
+        return bool(compiled), "as set"
+    if device.type != "cuda":
+        return False, "slower here than as it is"  # measured on a CPU, where sentences of many lengths are trained on
+    if importlib.util.find_spec("triton") is None:
+        return False, "there is no Triton to compile with"
+    return True, "fewer passes over a GPU's memory; takes a minute first"
 
 
 def keep_freed_memory() -> None:

@@ -123,14 +123,21 @@ def test_threads(machine):
     assert prepare("cpu", "fp32", "auto").threads == 2
 
 
-def test_every_choice_says_its_reason(machine):
+def test_every_choice_says_its_reason(machine, monkeypatch):
     machine(cuda=1, cuda_bf16=True)
-    assert prepare("auto", "auto", 2).reasons == (
-        "device cuda (Some GPU), precision bf16 (this GPU multiplies bfloat16 faster), threads 2 (as set)"
-    )
+    for triton, compiling in (
+        (None, "compile false (there is no Triton to compile with)"),
+        ("here", "compile true (fewer passes over a GPU's memory; takes a minute first)"),
+    ):
+        monkeypatch.setattr(runtime.importlib.util, "find_spec", {"triton": triton}.get)
+        assert prepare("auto", "auto", 2).reasons == (
+            "device cuda (Some GPU), precision bf16 (this GPU multiplies bfloat16 faster), threads 2 (as set), "
+            + compiling
+        )
     machine()
     assert prepare("auto", "auto", "auto").reasons == (
-        "device cpu (no GPU found), precision fp32 (this CPU has no fast bfloat16), threads 2 (one a core)"
+        "device cpu (no GPU found), precision fp32 (this CPU has no fast bfloat16), threads 2 (one a core), "
+        "compile false (slower here than as it is)"
     )
 
 

@@ -297,6 +297,7 @@ class Config(_Settings):
     device: Device = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: Literal["auto"] | Count = "auto"
+    compile: Literal["auto"] | Flag = "auto"
     data: DataConfig = DataConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: ModelConfig = ModelConfig()

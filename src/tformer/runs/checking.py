@@ -126,7 +126,7 @@ def check(config_path: str | None, overrides: Sequence[str]) -> Check:
         DataError: a corpus that cannot be used.
     """
     config = load_config(config_path, overrides)
-    runtime = prepare(config.device, config.precision, config.threads)
+    runtime = prepare(config.device, config.precision, config.threads, compiled=False)
     splits = read_splits(config.data)
     tokenizers = train_tokenizers(splits.train, config.tokenizer)
     inspection = inspect(splits, tokenizers, config)

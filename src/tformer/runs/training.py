@@ -106,7 +106,7 @@ def _train(
         asked, init_from = fact(folder, SIZE_ASKED), fact(folder, INIT_FROM)
     if config.training.tensorboard:
         check_tensorboard()
-    runtime = prepare(processes.device(config.device), config.precision, config.threads)
+    runtime = prepare(processes.device(config.device), config.precision, config.threads, config.compile)
     if origin and _is_over(folder, origin, config):
         return folder
     if init_from and not origin:

@@ -28,14 +28,15 @@ class Objective(nn.Module):
         self.model = model
         self.label_smoothing = label_smoothing
         self.runtime = runtime
+        # sentences of all lengths: compiled once for shapes that change, not once for each
+        self.hidden = torch.compile(model.hidden, dynamic=True) if runtime.compile else model.hidden
 
     def forward(self, batch: Batch) -> LossSum:
         """Give the sums over one batch, on the model's device."""
-        model, runtime = self.model, self.runtime
-        with runtime.autocast():
-            hidden = model.hidden(batch.src, batch.tgt_in, batch.src_padding_mask, batch.tgt_padding_mask)
-        weight = model.output.weight
-        return output_loss(hidden, weight, batch.tgt_out, batch.num_tokens, self.label_smoothing, runtime.dtype)
+        with self.runtime.autocast():
+            hidden = self.hidden(batch.src, batch.tgt_in, batch.src_padding_mask, batch.tgt_padding_mask)
+        weight = self.model.output.weight
+        return output_loss(hidden, weight, batch.tgt_out, batch.num_tokens, self.label_smoothing, self.runtime.dtype)
 
 
 def make_optimizer(model: Transformer, config: TrainingConfig, runtime: Runtime) -> torch.optim.Adam:
