@@ -218,7 +218,7 @@ def _has_been_said(store: "Store", rank: int, message: str) -> bool:
         if rank == 0:
             return False
         store.wait([_FAULT.format(0)], timedelta(seconds=_SECONDS_TO_COMPLAIN))
-        return cast(bool, store.get(_FAULT.format(0)) == message.encode())
+        return bool(store.get(_FAULT.format(0)) == message.encode())
     except RuntimeError as error:  # the primary met no fault; or it has ended, and taken the store along
         return "timeout" not in str(error).lower()
 
