@@ -192,6 +192,7 @@ class Budget:
             "training.validate_every_steps": NEVER,  # the end is validated, and that suffices
             "training.average_last": 1,
             "training.learning_rate": RATE * math.sqrt(WIDTH / row.settings.get("model.d_model", WIDTH)),
+            "compile": False,  # a graph compiled for one row must not serve another, in which something is planted
             **row.settings,
             "seed": seed,
         }
