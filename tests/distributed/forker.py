@@ -28,6 +28,7 @@ def run(rank, count, port, arguments, folder):
     for name, number in (("stdout", 1), ("stderr", 2)):
         descriptor = os.open(folder / f"{name}.{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(descriptor, number)
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (until the process ends)
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in place.items()}, MASTER_ADDR="127.0.0.1")
     sys.argv = ["tformer", *arguments]

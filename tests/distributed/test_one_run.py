@@ -122,7 +122,7 @@ def test_every_sentence_is_translated_and_counted_once(processes, alone, tmp_pat
 
 def test_standard_input_cannot_be_shared(processes, alone):
     result = processes(2, "translate", "--model", alone, "--device", "cpu")
-    assert result.codes == [2, 2]
+    assert result.codes in ([2, 2], [2, 1])
     assert "".join(result.err).count("standard input cannot be shared by several processes; give --input FILE") == 1
 
 
@@ -131,8 +131,9 @@ def test_standard_input_cannot_be_shared(processes, alone):
 
 def test_a_fault_that_all_meet_is_said_once(processes, config, tmp_path):
     result = processes(2, "train", "--config", config, "--output", tmp_path / "model", "--set=data.train={tsv: no.tsv}")
-    assert result.codes == [2, 2]
+    assert result.codes in ([2, 2], [2, 1])  # whoever is still joining only sees that the primary has gone
     assert "".join(result.err).count("no.tsv") == 1
+    assert "Traceback" not in "".join(result.err)
 
 
 def test_a_fault_of_the_primary_alone_ends_all(processes, config, alone, tmp_path):
