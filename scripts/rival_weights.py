@@ -52,10 +52,10 @@ def to_hf(model: Transformer, longest: int) -> Any:
     Raises:
         UnsupportedError: heads of a width of their own, or pre-norm with embeddings that are not all tied.
     """
+    _check_heads(model)
     from transformers import MarianConfig, MarianMTModel, PegasusConfig, PegasusForConditionalGeneration
 
     config, pre_norm = model.config, model.config.norm_placement == "pre"
-    _check_heads(model)
     positions = _positions(model, longest)
     if pre_norm and config.tie_embeddings != "all":
         raise UnsupportedError("HF has pre-norm with sinusoids only where all embeddings are tied (Pegasus)")
@@ -112,10 +112,10 @@ def save_for_ctranslate2(model: Transformer, longest: int, names: Sequence[str],
     Raises:
         UnsupportedError: heads of a width of their own.
     """
+    _check_heads(model)
     from ctranslate2.specs import TransformerSpec, common_spec
 
     config = model.config
-    _check_heads(model)
     spec = TransformerSpec.from_config(
         (config.num_encoder_layers, config.num_decoder_layers),
         config.num_heads,

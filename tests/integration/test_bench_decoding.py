@@ -102,10 +102,13 @@ def test_ctranslate2_scores_a_translation_as_the_model_it_was_made_from(kind, od
     torch.testing.assert_close(torch.tensor([each.log_probs for each in scored]), ours, atol=1e-5, rtol=0)
 
 
-def test_heads_wider_than_their_share_are_refused(odd_model, rival_weights, tmp_path):
-    pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed (make bench has it)")
+@pytest.mark.parametrize("widths", [{"d_v": 16}, {"d_k": 16, "d_v": 16}], ids=["values", "keys-and-values"])
+def test_heads_wider_than_their_share_are_refused(widths, odd_model, rival_weights, tmp_path):
+    model = odd_model(**widths)
     with pytest.raises(rival_weights.UnsupportedError, match="d_model / num_heads"):
-        rival_weights.save_for_ctranslate2(odd_model(d_k=16), 40, NAMES, tmp_path)
+        rival_weights.to_hf(model, 40)
+    with pytest.raises(rival_weights.UnsupportedError, match="d_model / num_heads"):
+        rival_weights.save_for_ctranslate2(model, 40, NAMES, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -137,29 +140,30 @@ def test_json_alone_is_on_stdout_and_says_pace_spread_and_memory_of_each_beam(be
 
 @pytest.mark.parametrize(("rival", "package"), [("hf", "transformers"), ("ctranslate2", "ctranslate2")])
 def test_a_rival_is_measured_beside_tformer_or_left_out_in_one_line(bench, rival, package):
-    done = bench("--beam", "1", "--rivals", rival, "--batch-sizes", "8", "32")
+    done = bench("--beam", "1", "--rivals", rival, "--batch-sizes", "8", "32", "--json")
     assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines() if re.match("tformer|hf|ctranslate2", line)]
+    found = json.loads(done.stdout)["beams"]["1"]
     if missing(package):
         assert f"{rival} left out: {package} is not installed\n" in done.stderr
-        assert [row[0] for row in rows] == ["tformer"]
-    else:
-        assert [row[0] for row in rows] == ["tformer", rival]
-        assert "100.0%" in rows[1]
+        assert found["rivals"] == {}
+        return
+    ours, theirs = found["tformer"], found["rivals"][rival]
+    assert found["same_output"] == {rival: 1.0}
+    assert found["ratio"][rival] == pytest.approx(ours["sentences_per_second"] / theirs["sentences_per_second"])
+    assert theirs["batch_size"] in (8, 32)
+    # as the translations are the same, so are the pieces that are counted
+    ours, theirs = (each["pieces_per_second"] / each["sentences_per_second"] for each in (ours, theirs))
+    assert ours == pytest.approx(theirs)
 
 
 def test_blank_and_overlong_lines_are_left_out_and_the_rest_repeated_for_the_command(bench, harbour, tmp_path):
     lines = [*(harbour / "test.en").read_text(encoding="utf-8").splitlines()[:5], "", "the " * 2000]
     (tmp_path / "odd.en").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    options = ["--beam", "1", "--rounds", "1", "--lines", "12"]
-    done = bench("--input", tmp_path / "odd.en", "--rivals", "--json", *options)
+    done = bench("--input", tmp_path / "odd.en", "--rivals", "--beam", "1", "--rounds", "1", "--lines", "12")
     assert done.stderr.startswith("2 lines left out: ")
-    result = json.loads(done.stdout)
-    assert result["lines"] == 5
-    command = result["beams"]["1"]["command"]
-    assert command["lines"] == 12
-    assert command["seconds"] > 0
-    assert command["start_up_seconds"] > 0
+    assert ", 5 lines, cpu, 1 threads\n" in done.stdout
+    assert re.search(r"^beam 1 .*\ntformer +[0-9.,]+ \([0-9.,]+ to [0-9.,]+\) ", done.stdout, re.MULTILINE)
+    assert re.search(r"^tformer translate .* 12 lines in [0-9.]+ s, [0-9.]+ s of it", done.stdout, re.MULTILINE)
 
 
 def test_a_model_that_is_not_there_is_one_message_and_exit_code_2(bench, tmp_path):
