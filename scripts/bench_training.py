@@ -45,6 +45,7 @@ SIZES = {  # d_model, d_ff, heads, layers of each stack
     "big": (1024, 4096, 16, 6),
 }
 WARM_UP_SECONDS = 5.0  # the first steps take memory and fill caches
+COMPILE: dict[str, bool | str] = {"auto": "auto", "true": True, "false": False}
 PRODUCT = 4096  # rows and columns of the matrices whose product shows what the machine can do
 
 
@@ -117,9 +118,8 @@ def plain_step(config: ModelConfig, vocab_size: int, runtime: Runtime) -> Callab
     return step
 
 
-def prepare_plainly(device: str, precision: str, threads: int | str) -> Runtime:
+def prepare_plainly(device: str, _precision: str, threads: int | str, _compiled: bool | str) -> Runtime:
     """Leave the process as torch sets it up, but for device and threads."""
-    del precision
     if threads != "auto":
         torch.set_num_threads(int(threads))
     chosen = torch.device(device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu")
@@ -150,7 +150,7 @@ def work(
 ) -> None:
     """Be one contender: train for so many seconds each time the parent says so, and tell what was done."""
     set_up, make_step = CONTENDERS[name]
-    runtime = set_up(arguments.device, arguments.precision, arguments.threads)
+    runtime = set_up(arguments.device, arguments.precision, arguments.threads, COMPILE[arguments.compile])
     torch.manual_seed(0)
     config = model_config(arguments)
     step = make_step(config, vocab_size, runtime)
@@ -284,6 +284,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto", help="of tformer; the plain loop is in float32")
     parser.add_argument("--threads", default="auto", type=lambda text: text if text == "auto" else int(text))
+    parser.add_argument("--compile", choices=COMPILE, default="auto", help="of tformer")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     arguments = parser.parse_args()
     result = compete(arguments)
