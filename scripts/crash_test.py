@@ -2,7 +2,7 @@
 
     python scripts/crash_test.py --kills 200
 
-Each run is killed (SIGKILL) while it reads, learns its vocabulary, trains, saves, validates or ends, and taken up by
+Each run is killed (SIGKILL) while it reads, cuts text into pieces, trains, saves, validates or ends, and taken up by
 --resume, until it comes to its end; then another one begins. After each kill all that the folder shows must be whole
 and load; at the end weights and metrics must be those of a run that nobody killed, bit for bit.
 """
@@ -110,20 +110,22 @@ def start(work: Path, folder: Path, phase: mmap.mmap) -> int:
     return process
 
 
-def killed_after(process: int, seconds: float) -> bool:
-    """Wait so long, and kill the process; tell whether it was still running.
+def killed_after(process: int, seconds: float, phase: mmap.mmap, aim: str = PHASES[0]) -> bool:
+    """Wait for a phase and then so long, and kill the process; tell whether it was still running.
 
     Raises:
         SystemExit: it has failed by itself.
     """
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    end = None
+    while end is None or time.monotonic() < end:
+        if end is None and (aim == PHASES[0] or PHASES[phase[0]] == aim):
+            end = time.monotonic() + seconds
         done, status = os.waitpid(process, os.WNOHANG)
         if done:
             if status:
                 raise SystemExit(f"a run failed with exit code {os.waitstatus_to_exitcode(status)}")
             return False
-        time.sleep(0.002)
+        time.sleep(0.001)
     os.kill(process, signal.SIGKILL)
     _, status = os.waitpid(process, 0)
     return os.WIFSIGNALED(status)
@@ -158,7 +160,7 @@ def crash(kills: int, seed: int, work: Path) -> tuple[Counter[str], int]:
     write_corpus(work)
     phase, met, ended = mmap.mmap(-1, 1), Counter[str](), 0
     started = time.monotonic()
-    assert not killed_after(start(work, work / "whole", phase), 600)
+    assert not killed_after(start(work, work / "whole", phase), 600, phase)
     whole_seconds = time.monotonic() - started
     reference = dict(contents(work / "whole"))
     chance = random.Random(seed)
@@ -168,8 +170,11 @@ def crash(kills: int, seed: int, work: Path) -> tuple[Counter[str], int]:
         shutil.rmtree(work / "cache", ignore_errors=True)
         unfinished = True
         while unfinished:
-            delay = chance.uniform(0, whole_seconds) if met.total() < kills else 600
-            unfinished = killed_after(start(work, folder, phase), delay)
+            aim, delay = PHASES[0], 600.0
+            if met.total() < kills:  # at any moment, or at one of a phase that may be short
+                aim = chance.choice(PHASES)
+                delay = chance.uniform(0, whole_seconds if aim == PHASES[0] else 0.01 * whole_seconds)
+            unfinished = killed_after(start(work, folder, phase), delay, phase, aim)
             if unfinished:
                 met[PHASES[phase[0]]] += 1
                 check_whole(folder)

@@ -15,4 +15,4 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "crash_test.py"
 def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been():
     done = subprocess.run([sys.executable, SCRIPT, "--kills", "6", "--seed", "3"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.match(r"6 kills \(.+\); [12] runs ended, each bit for bit the one that nobody killed\n", done.stdout)
+    assert re.match(r"6 kills \(.+\); \d+ runs ended, each bit for bit the one that nobody killed\n", done.stdout)
