@@ -191,11 +191,13 @@ def processes_of_run() -> Iterator[Processes]:
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     if torch.cuda.is_available() and local_rank < torch.cuda.device_count():
         torch.cuda.set_device(local_rank)
-    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # it outlives the processes of an earlier start
+        store = distributed.PrefixStore(f"start-{restarts}", store)
     try:
         distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=_TIMEOUT)
         patient = distributed.new_group(backend="gloo", timeout=_PATIENCE)
-        yield Processes(rank, local_rank, world_size, restarted, patient)
+        yield Processes(rank, local_rank, world_size, restarts != "0", patient)
     except TformerError as error:
         error.said = _has_been_said(store, rank, str(error))
         raise
