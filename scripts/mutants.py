@@ -158,9 +158,9 @@ MUTANTS = [
     ),
     Mutant(
         "cache not reordered",
-        "model.py",
-        "prefix = None if self.prefix is None else KeyValue(*(tensor.index_select(0, rows) for tensor in self.prefix))",
-        "prefix = self.prefix",
+        "cache.py",
+        "room = Room(_selected(self.room.parts, rows), length)",
+        "room = Room(self.room.parts, length)",
         MODEL_PROPERTIES,
     ),
     # batches and loss
@@ -370,15 +370,15 @@ MUTANTS = [
     Mutant(
         "no length penalty",
         "decoding/search.py",
-        "+ 5) / 6) ** length_penalty",
-        "+ 5) / 6) ** 0.0",
+        "+ 5) / 6) ** np.float32(length_penalty)",
+        "+ 5) / 6) ** np.float32(0)",
         "tests/unit/test_search.py tests/property/test_search_property.py",
     ),
     Mutant(
         "PAD may be chosen",
         "decoding/search.py",
-        "totals[:, :, PAD_ID] = DEAD",
-        "pass",
+        "for never in (PAD_ID, BOS_ID):",
+        "for never in (BOS_ID,):",
         "tests/unit/test_search.py tests/property/test_search_property.py",
     ),
     Mutant(

@@ -1,20 +1,20 @@
 """Section 3 of *Attention Is All You Need*, in the paper's order; attention (3.2) has the file beside it.
 
 The feed-forward network (3.3), embeddings (3.4), positions (3.5), dropout (5.4), then the layers and stacks (3.1) and
-the whole Transformer. Every mask has one polarity: True = may be attended. This file knows torch, `attention` and
-ModelConfig and nothing else: no tokenizer, no files, no training.
+the whole Transformer. Every mask has one polarity: True = may be attended. This file knows torch, `attention`, `cache`
+and ModelConfig and nothing else: no tokenizer, no files, no training.
 """
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tformer.attention import KeyValue, MultiHeadAttention
+from tformer.attention import MultiHeadAttention
+from tformer.cache import DecoderState, LayerCache
 from tformer.config import ModelConfig
 
 
@@ -179,26 +179,6 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_residual.add(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
 
-class LayerCache(NamedTuple):
-    """What one decoder layer keeps between steps: keys and values of the memory, and of the prefix decoded so far."""
-
-    memory: KeyValue
-    prefix: KeyValue | None = None
-
-    def extended(self, new: KeyValue) -> "LayerCache":
-        """Give the cache with new positions behind the prefix."""
-        if self.prefix is None:
-            return LayerCache(self.memory, new)
-        key, value = (torch.cat((old, more), dim=2) for old, more in zip(self.prefix, new, strict=True))
-        return LayerCache(self.memory, KeyValue(key, value))
-
-    def select(self, rows: Tensor) -> "LayerCache":
-        """Give the cache of these rows, [new_rows] int64."""
-        memory = KeyValue(*(tensor.index_select(0, rows) for tensor in self.memory))
-        prefix = None if self.prefix is None else KeyValue(*(tensor.index_select(0, rows) for tensor in self.prefix))
-        return LayerCache(memory, prefix)
-
-
 class DecoderLayer(nn.Module):
     """One decoder layer (§3.1): masked self-attention, attention over the memory, the feed-forward network."""
 
@@ -216,54 +196,36 @@ class DecoderLayer(nn.Module):
         return LayerCache(self.cross_attention.project_memory(memory))
 
     def forward(
-        self, x: Tensor, cache: LayerCache, self_mask: Tensor, memory_mask: Tensor
+        self, x: Tensor, cache: LayerCache, self_mask: Tensor | None, memory_mask: Tensor | None
     ) -> tuple[Tensor, LayerCache]:
         """Run the layer over new target positions, which follow those in the cache.
 
         Args:
-            x: [batch, new_len, d_model] float.
+            x: [rows, new_len, d_model] float.
             cache: the memory's keys and values, and those of the positions before x.
-            self_mask: broadcastable to [batch, 1, new_len, prefix_len + new_len] bool, True = may be attended.
-            memory_mask: [batch, 1, 1, src_len] bool, True = may be attended.
+            self_mask: broadcastable to [rows, 1, new_len, prefix_len + new_len] bool, True = may be attended; None:
+                all may be.
+            memory_mask: [sentences, 1, 1, src_len] bool, True = may be attended; None: all may be.
 
         Returns:
-            [batch, new_len, d_model] float, and the cache with x's positions in it.
+            [rows, new_len, d_model] float, and the cache with x's positions in it.
         """
         x, cache = self.read_prefix(x, cache, self_mask)
-        seen = self.cross_attention_residual.enter(x)
+        # all queries to one memory stand side by side, so that the hypotheses of a sentence share it
+        seen = self.cross_attention_residual.enter(x).reshape(cache.memory.key.size(0), -1, x.size(2))
         query = self.cross_attention.project_query(seen)
-        x = self.cross_attention_residual.add(x, self.cross_attention.attend(query, cache.memory, memory_mask))
+        found = self.cross_attention.attend(query, cache.memory, memory_mask).reshape(x.shape)
+        x = self.cross_attention_residual.add(x, found)
         x = self.feed_forward_residual.add(x, self.feed_forward(self.feed_forward_residual.enter(x)))
         return x, cache
 
-    def read_prefix(self, x: Tensor, cache: LayerCache, self_mask: Tensor) -> tuple[Tensor, LayerCache]:
+    def read_prefix(self, x: Tensor, cache: LayerCache, self_mask: Tensor | None) -> tuple[Tensor, LayerCache]:
         """Run the first sub-layer alone, masked self-attention; all as in `forward`."""
         seen = self.self_attention_residual.enter(x)
         query, key_value = self.self_attention.project_self(seen)
         cache = cache.extended(key_value)
         assert cache.prefix is not None
         return self.self_attention_residual.add(x, self.self_attention.attend(query, cache.prefix, self_mask)), cache
-
-
-@dataclass(frozen=True)
-class DecoderState:
-    """What decoding carries from one step to the next.
-
-    Attributes:
-        layers: one cache a decoder layer.
-        memory_mask: [rows, 1, 1, src_len] bool, True = real source piece, may be attended.
-        prefix_length: target positions decoded so far.
-    """
-
-    layers: list[LayerCache]
-    memory_mask: Tensor
-    prefix_length: int = 0
-
-    def select(self, rows: Tensor) -> "DecoderState":
-        """Give the state of these rows in this order; rows: [new_rows] int64, repeats allowed."""
-        return DecoderState(
-            [layer.select(rows) for layer in self.layers], self.memory_mask.index_select(0, rows), self.prefix_length
-        )
 
 
 def causal_mask(prefix_length: int, new_length: int, device: torch.device) -> Tensor:
@@ -354,15 +316,15 @@ class Transformer(nn.Module):
         memory: Tensor = self.encoder_norm(x)
         return memory
 
-    def start(self, memory: Tensor, src_padding_mask: Tensor) -> DecoderState:
+    def start(self, memory: Tensor, src_padding_mask: Tensor | None) -> DecoderState:
         """Make the state before the first target position; the memory's keys and values are projected here, once.
 
         Args:
             memory: [batch, src_len, d_model] float.
-            src_padding_mask: [batch, src_len] bool, True = real token, may be attended.
+            src_padding_mask: [batch, src_len] bool, True = real token, may be attended; None: all are.
         """
         caches = [layer.start(memory) for layer in cast(Iterable[DecoderLayer], self.decoder_layers)]
-        return DecoderState(caches, src_padding_mask[:, None, None, :])
+        return DecoderState(caches, None if src_padding_mask is None else src_padding_mask[:, None, None, :])
 
     def decode(
         self, tgt_in: Tensor, state: DecoderState, tgt_padding_mask: Tensor | None = None
@@ -387,8 +349,10 @@ class Transformer(nn.Module):
 
         Causality is seen to here, so that no caller can forget it.
         """
-        self_mask = causal_mask(state.prefix_length, tgt_in.size(1), tgt_in.device)[None, None]
-        if tgt_padding_mask is not None:
+        self_mask = None  # one new position sees all there is
+        if tgt_in.size(1) > 1 or tgt_padding_mask is not None:
+            self_mask = causal_mask(state.prefix_length, tgt_in.size(1), tgt_in.device)[None, None]
+        if self_mask is not None and tgt_padding_mask is not None:
             self_mask = self_mask & tgt_padding_mask[:, None, None, :]
         x = self.target_embedding(tgt_in, state.prefix_length)
         caches = []

@@ -28,7 +28,7 @@ class Prefixes:
 
     prefixes: Tensor
 
-    def select(self, rows: Tensor) -> "Prefixes":
+    def select(self, rows: Tensor, sentences: Tensor) -> "Prefixes":
         return Prefixes(self.prefixes[rows])
 
 

@@ -247,6 +247,37 @@ def test_a_state_is_not_changed_by_a_step(tiny_model):
     assert torch.equal(once, again)
 
 
+def test_what_goes_on_from_one_prefix_twice_keeps_apart(tiny_model):
+    model, src_real = tiny_model(), SRC != PAD_ID
+    _, state = model.decode(TGT_IN[:, :2], model.start(model.encode(SRC, src_real), src_real))
+    ways, more = (torch.full((3, 1), 5), torch.full((3, 1), 9)), torch.full((3, 1), 7)
+    states = [model.decode(way, state)[1] for way in ways]
+    for way, own in zip(ways, states, strict=True):
+        logits, _ = model.decode(more, own)
+        full = model(SRC, torch.cat([TGT_IN[:, :2], way, more], dim=1), src_real)
+        torch.testing.assert_close(logits, full[:, -1:])
+
+
+def test_the_hypotheses_of_a_sentence_share_its_memory(tiny_model):
+    """Two sentences, three hypotheses each; then the second sentence alone goes on."""
+    model, src_real = tiny_model(), SRC != PAD_ID
+    _, state = model.decode(TGT_IN[:, :1], model.start(model.encode(SRC, src_real), src_real))
+    owners, prefix = torch.tensor([0, 0, 0, 2, 2, 2]), TGT_IN[[0, 0, 0, 2, 2, 2], :1]
+    state = state.select(owners, torch.tensor([0, 2]))
+    memories = [layer.memory.key for layer in state.layers]
+    for order in ([0, 2, 2, 3, 5, 4], [1, 0, 0, 5, 5, 3]):
+        more = torch.tensor([[4], [5], [6], [7], [8], [9]])
+        logits, state = model.decode(more, state)
+        prefix = torch.cat([prefix, more], dim=1)
+        torch.testing.assert_close(logits, model(SRC[owners], prefix, src_real[owners])[:, -1:])
+        state, prefix = state.select(torch.tensor(order), torch.tensor([0, 1])), prefix[order]
+    assert all(layer.memory.key is memory for layer, memory in zip(state.layers, memories, strict=True))
+    rows = torch.tensor([4, 4, 3])
+    logits, _ = model.decode(torch.tensor([[6], [5], [4]]), state.select(rows, torch.tensor([1])))
+    full = model(SRC[[2] * 3], torch.cat([prefix[rows], torch.tensor([[6], [5], [4]])], dim=1), src_real[[2] * 3])
+    torch.testing.assert_close(logits, full[:, -1:])
+
+
 def test_the_memory_is_projected_once(tiny_model, monkeypatch):
     model, src_real = tiny_model(), SRC != PAD_ID
     state = model.start(model.encode(SRC, src_real), src_real)

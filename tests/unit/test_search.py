@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tformer.decoding.search import Hypothesis, beam_search, greedy_search
+from tformer.decoding.search import Hypothesis, _largest, beam_search, greedy_search
 from tformer.errors import CheckpointError
 from tformer.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -22,7 +22,7 @@ class Row:
 
     sentence: Tensor
 
-    def select(self, rows: Tensor) -> "Row":
+    def select(self, rows: Tensor, sentences: Tensor) -> "Row":
         return Row(self.sentence[rows])
 
 
@@ -144,6 +144,13 @@ def test_finished_sentences_leave_the_batch_and_results_keep_its_order():
     assert model.rows_at_step == [4, 3, 2, 1]
 
 
+def test_sentences_leave_together_as_a_few_are_done_and_change_nothing_while_they_stay():
+    model = Table([{BOS_ID: {A: 1.0}, A: {A: 1.0}}] * 20)
+    hypotheses = greedy_search(model, model.start(), torch.arange(20) // 2)
+    assert [hypothesis.tokens for hypothesis in hypotheses] == [[A] * (sentence // 2) for sentence in range(20)]
+    assert model.rows_at_step[:5] == [20, 20, 16, 14, 12]  # two are done after each step; an eighth leaves
+
+
 def test_a_sentence_at_its_greatest_length_leaves_the_batch():
     model = Table([chain(A, B, C), chain(A, B, C)])
     hypotheses = greedy_search(model, model.start(), torch.tensor([1, 9]))
@@ -173,7 +180,7 @@ def test_the_search_goes_on_while_the_length_penalty_may_yet_favour_a_live_hypot
 
 def test_greedy_search_copies_no_state_while_all_sentences_go_on():
     class Unmoved(Row):
-        def select(self, rows: Tensor) -> "Row":
+        def select(self, rows: Tensor, sentences: Tensor) -> "Row":
             raise AssertionError("nothing has moved")
 
     model = Table([chain(A, B), chain(C, C)])
@@ -210,6 +217,19 @@ def test_a_run_that_is_barred_in_one_hypothesis_is_free_in_another():
     model = Table([table])
     [found] = beam_search(model, model.start(), torch.tensor([9]), 4, 0.0, n_best=4, no_repeat_ngram=1)
     assert [each.tokens for each in found] == [[A], [B], [B, A]]
+
+
+@pytest.mark.parametrize("size", [1, 5, 31, 64, 65, 200, 317, 1000])
+def test_the_largest_are_found_wherever_they_stand(size):
+    torch.manual_seed(size)
+    for count in {1, min(5, size), min(40, size)}:
+        values = torch.randn(50, size)
+        values[:20] = values[:20].round(decimals=1)  # many alike
+        values[20:25, size // 2 :] = -math.inf
+        largest, places = _largest(values, count)
+        assert torch.equal(largest, values.topk(count).values)
+        assert torch.equal(values.gather(1, places), largest)
+        assert all(len(set(row)) == count for row in places.tolist())
 
 
 def test_an_empty_batch_gives_no_results():

@@ -1,8 +1,14 @@
-"""Greedy and beam search (Section 6.1) over any step function: tokens and state in, log-probabilities and state out."""
+"""Greedy and beam search (Section 6.1) over any step function: tokens and state in, log-probabilities and state out.
+
+Scores over the vocabulary stay on the model's device; of each row the few best come to the host, once a step, and all
+that is decided is decided there, for all sentences at once.
+"""
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -12,15 +18,23 @@ from tformer.vocabulary import BOS_ID, EOS_ID, PAD_ID
 S = TypeVar("S", bound="DecoderState")
 DEAD = float("-inf")  # the log-probability of a place in the beam that holds no hypothesis
 
+_LEAVING_SHARE = 8  # sentences leave the batch, which copies it, once one in so many is done
+_GRID_LINES = 32  # see `_largest`
+
+Array = npt.NDArray[Any]
+
 
 class DecoderState(Protocol):
     """What a step function carries from one step to the next: one row for each hypothesis."""
 
-    def select(self: S, rows: Tensor) -> S:
+    def select(self: S, rows: Tensor, sentences: Tensor) -> S:
         """Return the state of these rows, in this order; a row may be left out or be taken several times.
+
+        The rows of a sentence stand side by side, and all sentences have equally many.
 
         Args:
             rows: `[new_rows] int64`, positions among the present rows.
+            sentences: `[new_sentences] int64`, rising positions among the present sentences: those that go on.
         """
         ...
 
@@ -36,7 +50,7 @@ class StepFunction(Protocol[S]):
             state: what the pieces before them left behind.
 
         Returns:
-            `log_probs: [rows, vocab] float32` and the state after these pieces.
+            `log_probs: [rows, vocab] float32`, which the search may write into, and the state after these pieces.
         """
         ...
 
@@ -110,85 +124,85 @@ def beam_search(
         raise ValueError(f"expected a length_penalty of at least 0, got {length_penalty}")
     if no_repeat_ngram is not None and no_repeat_ngram < 1:
         raise ValueError(f"expected a no_repeat_ngram of at least 1, got {no_repeat_ngram}")
-    results: list[list[Hypothesis]] = [[] for _ in max_lengths]
+    limits = max_lengths.cpu().numpy()  # [sentences]
+    results: list[list[Hypothesis]] = [[] for _ in limits]
     if not results:
         return []
+    if limits.min() < 0:
+        raise ValueError(f"expected max_lengths of at least 0, got {limits.min()}")
     device = max_lengths.device
-    limits = set(max_lengths.tolist())
-    if min(limits) < 0:
-        raise ValueError(f"expected max_lengths of at least 0, got {min(limits)}")
-    penalties = ((torch.arange(max(limits) + 2, device=device) + 5) / 6) ** length_penalty  # by length
+    penalties = ((np.arange(limits.max() + 2, dtype=np.float32) + 5) / 6) ** np.float32(length_penalty)  # by length
 
     # A sentence's hypotheses stand in `width` neighbouring rows: one before the first step, afterwards beam_size, or as
-    # many as there are continuations. The tensors hold only the sentences still searched; `sentences` says which.
-    sentences = torch.arange(len(results), device=device)  # [sentences]
-    tokens = torch.full_like(sentences, BOS_ID)  # [rows]
-    history = tokens.new_empty(len(results), 0)  # [rows, length]
-    live = torch.zeros(len(results), 1, device=device)  # [sentences, width], log-probabilities of the live hypotheses
-    best_scores = live.new_full((len(results), n_best), DEAD)  # [sentences, n_best], the best finished ones, falling
-    places = torch.full_like(sentences, beam_size)  # [sentences], how many hypotheses may still finish
+    # many as there are continuations. The arrays hold the sentences still in the batch; `sentences` says which.
+    sentences = np.arange(len(results))  # [sentences]
+    tokens = np.full_like(sentences, BOS_ID)  # [rows]
+    history = np.empty((len(results), 0), np.int64)  # [rows, length]
+    live = np.zeros((len(results), 1), np.float32)  # [sentences, width], log-probabilities of the live hypotheses
+    best_scores = np.full((len(results), n_best), DEAD, np.float32)  # the best finished ones of each sentence, falling
+    places = np.full_like(sentences, beam_size)  # [sentences], how many hypotheses may still finish
 
-    for length in range(max(limits) + 1):  # the pieces of each live hypothesis so far
-        log_probs, state = step(tokens, state)
+    for length in range(limits.max() + 1):  # the pieces of each live hypothesis so far
+        log_probs, state = step(torch.from_numpy(tokens).to(device), state)
         if no_repeat_ngram is not None:
-            log_probs = _without_repetition(log_probs, history, no_repeat_ngram)
-        width = live.size(1)
+            _bar_repetition(log_probs, history, no_repeat_ngram)
         chosen, parents, pieces = _best_continuations(live, log_probs, beam_size)
-        chosen = chosen.masked_fill(torch.arange(chosen.size(1), device=device) >= places.unsqueeze(1), DEAD)
-        rows = parents + width * torch.arange(len(live), device=device).unsqueeze(1)
+        chosen[np.arange(chosen.shape[1]) >= places[:, None]] = DEAD
+        rows = parents + live.shape[1] * np.arange(len(live))[:, None]
 
         ends = (pieces == EOS_ID) & (chosen > DEAD)
         scores = chosen / penalties[length + 1]
-        at, slot = ends.nonzero(as_tuple=True)
-        _record(results, sentences[at], history[rows[at, slot]], chosen[at, slot], scores[at, slot], finished=True)
-        at_limit = max_lengths == length
-        if length in limits:
-            has_end = (ends.unsqueeze(2) & (parents.unsqueeze(2) == torch.arange(width, device=device))).any(dim=1)
-            cuts = (live > DEAD) & ~has_end & at_limit.unsqueeze(1)
-            at, slot = cuts.nonzero(as_tuple=True)
-            cut = live[at, slot]
-            _record(results, sentences[at], history[at * width + slot], cut, cut / penalties[length], finished=False)
+        _record(results, sentences, ends, history[rows], chosen, scores, finished=True)
+        at_limit = limits == length
+        if at_limit.any():
+            has_end = (ends[:, :, None] & (parents[:, :, None] == np.arange(live.shape[1]))).any(axis=1)
+            cuts = (live > DEAD) & ~has_end & at_limit[:, None]
+            prefixes = history.reshape(*live.shape, length)
+            _record(results, sentences, cuts, prefixes, live, live / penalties[length], finished=False)
 
-        places = places - ends.sum(dim=1)
-        best_scores = torch.cat([best_scores, scores.masked_fill(~ends, DEAD)], dim=1).topk(n_best).values
-        live = chosen.masked_fill(ends, DEAD)
-        attainable = live.amax(dim=1) / penalties[max_lengths + 1]
-        (kept,) = (~at_limit & (attainable > best_scores[:, -1])).nonzero(as_tuple=True)
-        if not len(kept):
+        places = places - ends.sum(axis=1)
+        ended = np.where(ends, scores, DEAD)
+        best_scores = -np.sort(-np.concatenate([best_scores, ended], axis=1))[:, :n_best]
+        live = np.where(ends, DEAD, chosen)
+        attainable = live.max(axis=1) / penalties[limits + 1]
+        goes_on = ~at_limit & (attainable > best_scores[:, -1])
+        if not goes_on.any():
             break
+        live[~goes_on] = DEAD
 
-        sentences, max_lengths, live, best_scores, places, rows, pieces = (
-            tensor[kept] for tensor in (sentences, max_lengths, live, best_scores, places, rows, pieces)
-        )
-        rows, tokens = rows.flatten(), pieces.flatten()
-        history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
-        if not torch.equal(rows, torch.arange(len(log_probs), device=device)):  # a beam of one seldom moves a row
-            state = state.select(rows)
+        stays = np.arange(len(live))
+        if _LEAVING_SHARE * goes_on.sum() <= (_LEAVING_SHARE - 1) * len(live):
+            (stays,) = goes_on.nonzero()
+            sentences, limits, live, best_scores, places, rows, pieces = (
+                array[stays] for array in (sentences, limits, live, best_scores, places, rows, pieces)
+            )
+        rows, tokens = rows.ravel(), pieces.ravel()
+        history = np.concatenate([history[rows], tokens[:, None]], axis=1)
+        if len(rows) != len(log_probs) or (rows != np.arange(len(rows))).any():  # a beam of one seldom moves a row
+            state = state.select(torch.from_numpy(rows).to(device), torch.from_numpy(stays).to(device))
     return [_ranked(hypotheses)[:n_best] for hypotheses in results]
 
 
-def _without_repetition(log_probs: Tensor, history: Tensor, ngram: int) -> Tensor:
-    """Give the log-probabilities with `DEAD` where the next piece would repeat a run of `ngram` pieces.
+def _bar_repetition(log_probs: Tensor, history: Array, ngram: int) -> None:
+    """Write `DEAD` where the next piece would repeat a run of `ngram` pieces.
 
     Args:
         log_probs: `[rows, vocab] float32`, of the next piece.
         history: `[rows, length] int64`, the pieces of each hypothesis so far; EOS is none of them, so it stays.
         ngram: pieces in a run, at least 1.
-
-    Returns:
-        `[rows, vocab] float32`
     """
-    length = history.size(1)
+    length = history.shape[1]
     if length < ngram:
-        return log_probs
-    runs = history.unfold(1, ngram, 1)  # [rows, runs, ngram]
-    beginning = history[:, length - ngram + 1 :].unsqueeze(1)  # of the run that the next piece completes
-    row, run = (runs[:, :, :-1] == beginning).all(dim=2).nonzero(as_tuple=True)
-    return log_probs.index_put((row, runs[row, run, -1]), log_probs.new_tensor(DEAD))
+        return
+    runs = np.lib.stride_tricks.sliding_window_view(history, ngram, axis=1)  # [rows, runs, ngram]
+    beginning = history[:, None, length - ngram + 1 :]  # of the run that the next piece completes
+    row, run = (runs[:, :, :-1] == beginning).all(axis=2).nonzero()
+    barred = torch.from_numpy(np.stack([row, runs[row, run, -1]])).to(log_probs.device)
+    log_probs[barred[0], barred[1]] = DEAD
 
 
-def _best_continuations(live: Tensor, log_probs: Tensor, beam_size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Choose each sentence's best continuations by one more piece.
+def _best_continuations(live: Array, log_probs: Tensor, beam_size: int) -> tuple[Array, Array, Array]:
+    """Choose each sentence's best continuations by one more piece: they are among the best of each hypothesis.
 
     Args:
         live: `[sentences, width] float32`, log-probability of each hypothesis, `DEAD` where there is none.
@@ -199,31 +213,66 @@ def _best_continuations(live: Tensor, log_probs: Tensor, beam_size: int) -> tupl
         Falling log-probabilities `[sentences, chosen] float32`, the slots of the hypotheses that they continue, and
         their pieces (both `[sentences, chosen] int64`).
     """
-    vocab_size = log_probs.size(1)
-    totals = live.unsqueeze(2) + log_probs.reshape(*live.shape, vocab_size)
-    totals[:, :, PAD_ID] = DEAD
-    totals[:, :, BOS_ID] = DEAD
-    chosen, flat = totals.flatten(1).topk(min(beam_size, live.size(1) * vocab_size))
-    return chosen, flat // vocab_size, flat % vocab_size
+    for never in (PAD_ID, BOS_ID):
+        log_probs[:, never] = DEAD
+    values, pieces = (part.cpu().numpy() for part in _largest(log_probs, min(beam_size, log_probs.size(1))))
+    totals = (live.reshape(-1, 1) + values).reshape(len(live), -1)  # [sentences, width · best of a hypothesis]
+    order = np.argsort(-totals, axis=1, kind="stable")[:, :beam_size]
+    chosen = np.take_along_axis(totals, order, axis=1)
+    return chosen, order // values.shape[1], np.take_along_axis(pieces.reshape(totals.shape), order, axis=1)
+
+
+def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Give the largest values of each row, falling, and where they stand: what `topk` gives, sooner.
+
+    A row is laid out as a grid. The `count` largest values stand in the `count` columns of the largest maxima, so that
+    only those columns, and what the grid leaves over, are sorted.
+
+    Args:
+        values: `[rows, size] float32`.
+        count: how many, at most `size`.
+
+    Returns:
+        `[rows, count] float32` and `[rows, count] int64`.
+    """
+    columns = values.size(1) // _GRID_LINES
+    if columns < 2 * count:
+        best = values.topk(count)
+        return best.values, best.indices
+    in_grid = _GRID_LINES * columns
+    maxima = values[:, :in_grid].view(len(values), _GRID_LINES, columns).amax(dim=1)
+    column = maxima.topk(count, sorted=False).indices
+    every = torch.arange(values.size(1), device=values.device)
+    places = (column.unsqueeze(2) + every[:in_grid:columns]).flatten(1)  # [rows, count · lines]
+    places = torch.cat([places, every[in_grid:].expand(len(values), -1)], dim=1)
+    best = values.gather(1, places).topk(count)
+    return best.values, places.gather(1, best.indices)
 
 
 def _record(
-    results: list[list[Hypothesis]], at: Tensor, tokens: Tensor, log_probs: Tensor, scores: Tensor, *, finished: bool
+    results: list[list[Hypothesis]],
+    sentences: Array,
+    which: Array,
+    tokens: Array,
+    log_probs: Array,
+    scores: Array,
+    *,
+    finished: bool,
 ) -> None:
     """Add the hypotheses that stop in this step to the results of their sentences.
 
     Args:
-        results: one list a sentence, added to.
-        at: `[stopped] int64`, the sentence of each.
-        tokens: `[stopped, length] int64`.
-        log_probs: `[stopped] float32`.
-        scores: `[stopped] float32`.
+        results: one list a sentence of the whole batch, added to.
+        sentences: `[sentences] int64`, whose they are.
+        which: `[sentences, slots] bool`, True: it stops.
+        tokens: `[sentences, slots, length] int64`.
+        log_probs: `[sentences, slots] float32`.
+        scores: `[sentences, slots] float32`.
         finished: whether they end in EOS.
     """
-    if not len(at):
-        return
-    integers = torch.cat([at.unsqueeze(1), tokens], dim=1).tolist()
-    for (sentence, *pieces), log_prob, score in zip(integers, log_probs.tolist(), scores.tolist(), strict=True):
+    at = which.nonzero()
+    stopped = zip(sentences[at[0]], tokens[at].tolist(), log_probs[at].tolist(), scores[at].tolist(), strict=True)
+    for sentence, pieces, log_prob, score in stopped:
         results[sentence].append(Hypothesis(pieces, log_prob, score, finished))
 
 

@@ -15,13 +15,14 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
+from tformer.cache import DecoderState
 from tformer.config import Config, DecodingConfig, load_config
 from tformer.data.tokenizer import TokenizerPair
 from tformer.decoding.alignment import align
 from tformer.decoding.search import Hypothesis, beam_search
 from tformer.decoding.segments import separator, split_line
 from tformer.errors import CheckpointError, ConfigError
-from tformer.model import DecoderState, Transformer
+from tformer.model import Transformer
 from tformer.runtime import prepare
 from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into
 from tformer.vocabulary import EOS_ID, PAD_ID
@@ -64,8 +65,8 @@ class _Vote:
 
     states: list[DecoderState]
 
-    def select(self, rows: Tensor) -> "_Vote":
-        return _Vote([state.select(rows) for state in self.states])
+    def select(self, rows: Tensor, sentences: Tensor) -> "_Vote":
+        return _Vote([state.select(rows, sentences) for state in self.states])
 
 
 class Translator:
