@@ -26,6 +26,15 @@ def blocks(language):
     return [text for name, text in BLOCKS if name == language]
 
 
+INSIDE = ("trace", "attention", "report")
+
+
+def commands():
+    """Every tformer command of the README, in words."""
+    lines = [line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("tformer ")]
+
+
 def recipe(target):
     """The tformer commands of one Makefile target."""
     lines = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", RECIPES, flags=re.MULTILINE)[1].replace("\\\n", " ")
@@ -70,10 +79,10 @@ def test_the_two_commands_are_the_makefiles(tformer, folder):
 
 
 def test_a_corpus_of_ones_own(tformer, folder, monkeypatch):
-    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("tformer")]
-    own = [shlex.split(line, comments=True) for line in lines if "paper/" not in line and "multi30k" not in line]
-    assert [arguments[1] for arguments in own] == ["init", "check", "train", "translate", "translate", "eval"]
-    for _, command, *arguments in own:
+    shipped = ("paper/base.yaml", "multi30k-en-de.yaml")
+    own = [words for words in commands() if words[0] not in INSIDE and not set(shipped) & set(words)]
+    assert [words[0] for words in own] == ["init", "check", "train", "translate", "translate", "eval"]
+    for command, *arguments in own:
         if command in ("check", "train"):
             arguments = shortened(arguments, "training.max_minutes=null", "tokenizer.vocab_size=400")
         result = tformer(command, *arguments)
@@ -89,6 +98,21 @@ def test_a_corpus_of_ones_own(tformer, folder, monkeypatch):
     monkeypatch.setattr(sys, "stdout", shown)
     exec(compile(code, "README.md", "exec"), {})
     assert shown.getvalue().startswith("[")
+
+
+def test_looking_inside(tformer, folder):
+    local = ["data.train={source: train.en, target: train.sw}", "data.test={source: test.en, target: test.sw}"]
+    local += ["data.validation={source: dev.en, target: dev.sw}", "tokenizer.vocab_size=400"]
+    assert tformer("train", *shortened([], *local)).code == 0
+    inside = [words for words in commands() if words[0] in INSIDE]
+    assert [words[0] for words in inside] == ["trace", "trace", "trace", "attention", "report"]
+    for words in inside:
+        words = ["0" if word == "it" else word for word in words]  # no piece of the reader's corpus
+        result = tformer(*words)
+        assert result.code == 0, result.err
+        assert result.out
+    assert (folder / "pair.html").is_file()
+    assert (folder / "report.html").is_file()
 
 
 def test_sources_of_every_form(tformer, folder):
