@@ -22,6 +22,7 @@ import json
 import os
 import statistics
 import time
+import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,17 +170,16 @@ def draw_lengths(pairs, seed=1):
 
 def print_plan(pairs, tokens):
     """Plan one epoch as training does, and show what comes of it for several numbers of processes."""
-    import resource
-
     src, tgt = draw_lengths(pairs)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tracemalloc.start()  # which knows of arrays
     random = np.random.Generator(np.random.Philox(key=[1, 0]))
     started = time.process_time()
     shuffled = random.permutation(pairs)
     plan = plan_batches(src[shuffled], tgt[shuffled], tokens)
     order = random.permutation(len(plan))
     used = time.process_time() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     src, tgt = src[shuffled], tgt[shuffled]
     sizes = np.array([len(batch) for batch in plan])
     src_widths, tgt_widths = (np.array([side[batch].max() for batch in plan]) for side in (src, tgt))
@@ -190,7 +190,7 @@ def print_plan(pairs, tokens):
         f"{pairs:,} pairs, {int(src.sum() + tgt.sum()):,} pieces on both sides, {tokens:,} a side of a batch at most: "
         f"{len(plan):,} batches\npadding {1 - (src.sum() + tgt.sum()) / padded.sum():.1%}; batches filled to "
         f"{work.mean() / tokens:.1%} of the budget\n{used:.1f} s of CPU, {1e6 * used / pairs:.2f} µs a pair; "
-        f"{(peak - before) / 2**20:.2f} GiB more memory at the peak, beside {2 * 8 * pairs / GIB:.2f} GiB of lengths"
+        f"{peak / GIB:.2f} GiB of memory at the peak, beside {2 * 8 * pairs / GIB:.2f} GiB of lengths"
     )
     print(f"\n{'processes':>9}  {'updates an epoch':>16}  {'slowest by mean':>15}  {'target pieces an update':>23}")
     for processes in DEVICES:
@@ -211,7 +211,7 @@ def print_check():
     torch.set_num_threads(1)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(
-        f"d_model 256, 6 + 6 layers, {CHECKED_VOCABULARY:,} pieces, {CHECKED_TOKENS:,} of them a side; {cores} core(s)"
+        f"d_model 128, 3 + 3 layers, {CHECKED_VOCABULARY:,} pieces, {CHECKED_TOKENS:,} of them a side; {cores} core(s)"
     )
     with tempfile.TemporaryDirectory() as folder:
         for world_size in (1, 2, 4):
@@ -245,18 +245,20 @@ def print_check():
     )
 
 
-CHECKED_VOCABULARY, CHECKED_TOKENS, CHECKED_LENGTH = 8_000, 1_500, 30
+CHECKED_VOCABULARY, CHECKED_TOKENS, CHECKED_LENGTH = 4_000, 600, 30
 
 
 def checked_model():
-    """A model that a CPU trains a step of in a second."""
-    return ModelConfig(d_model=256, d_ff=1024, num_heads=4, num_encoder_layers=6, num_decoder_layers=6)
+    """A model that a CPU trains a step of in a fraction of a second."""
+    return ModelConfig(d_model=128, d_ff=512, num_heads=4, num_encoder_layers=3, num_decoder_layers=3)
 
 
 def measure(rank, world_size, port, folder):
     """Count what a step computes, keeps and exchanges, and time it; the primary writes what it found."""
     import torch
     from equality import join_as
+    from torch.distributed import GradBucket
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
     from torch.utils.flop_counter import FlopCounterMode
 
     from tformer.config import TrainingConfig
@@ -288,7 +290,14 @@ def measure(rank, world_size, port, folder):
         optimizer = make_optimizer(model, training, runtime)
         times, exchanges = [], []
         gradients = torch.zeros(model.num_parameters())
-        found["bytes"] = gradients.nbytes
+        passed = []
+        if world_size > 1:
+
+            def count(_, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+                passed.append(bucket.buffer().nbytes)
+                return allreduce_hook(None, bucket)
+
+            objective.register_comm_hook(None, count)
         for _ in range(6):
             started = time.perf_counter()
             num_tokens = world_size * batch.num_tokens
@@ -298,6 +307,7 @@ def measure(rank, world_size, port, folder):
             started = time.perf_counter()
             processes.sum(gradients)
             exchanges.append(time.perf_counter() - started)
+        found["bytes"] = sum(passed) / 6
         found |= {"seconds": statistics.median(times[1:]), "exchange_seconds": statistics.median(exchanges[1:])}
     if rank == 0:
         (folder / f"{world_size}.json").write_text(json.dumps(found))
