@@ -55,6 +55,13 @@ def test_each_library_has_one_home(module):
         assert within(module, HOMES[library]), f"{module} imports {library}, whose home is {HOMES[library]}"
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_processes_have_one_home(module):
+    """A run of one process must meet nothing of it, and a reader of the model no word."""
+    parallel = [name for name in imports(MODULES[module]) if re.match(r"torch\.(distributed|nn\.parallel)", name)]
+    assert not parallel or module == "training.distributed"
+
+
 def test_each_home_is_lived_in():
     for library, home in HOMES.items():
         rooms = [path for module, path in MODULES.items() if within(module, home)]
