@@ -540,6 +540,49 @@ MUTANTS = [
         "pass  # let go of when it is closed",
         "tests/integration/test_report_command.py",
     ),
+    # several processes
+    Mutant(
+        "gradients of several processes averaged, not summed",
+        "training/step.py",
+        "(sums.loss * processes.world_size / num_tokens)",
+        "(sums.loss / num_tokens)",
+        "tests/distributed/test_equality.py",
+    ),
+    Mutant(
+        "processes exchange gradients after the first batch, not the last",
+        "training/step.py",
+        "now=number == len(batches)",
+        "now=number == 1",
+        "tests/distributed/test_equality.py",
+    ),
+    Mutant(
+        "each process divides by its own tokens",
+        "data/batching.py",
+        "num_tokens += int(self.corpus.tgt.lengths[pairs].sum())",
+        "num_tokens += int(self.corpus.tgt.lengths[pairs].sum()) * (number % self.world_size == self.rank)",
+        "tests/distributed/test_shards.py",
+    ),
+    Mutant(
+        "two processes take the same batches",
+        "data/batching.py",
+        "number % self.world_size == self.rank",
+        "number % self.world_size == 0",
+        "tests/distributed/test_shards.py",
+    ),
+    Mutant(
+        "each process drops the same activations",
+        "runs/training.py",
+        "if not processes.is_primary:  # which drops",
+        "if False:  # which drops",
+        "tests/distributed/test_one_run.py",
+    ),
+    Mutant(
+        "each process evaluates all sentences",
+        "training/distributed.py",
+        "return items[self.rank :: self.world_size]",
+        "return items",
+        "tests/distributed/test_one_run.py",
+    ),
 ]
 
 

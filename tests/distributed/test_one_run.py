@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
 
 from tformer import runs
@@ -41,7 +42,7 @@ def assert_same_run(folder, other):
         np.testing.assert_allclose(mine[name], array, atol=1e-4)
 
 
-@pytest.mark.parametrize(("count", "sharding"), [(2, "ddp"), (4, "ddp"), (2, "fsdp")])
+@pytest.mark.parametrize(("count", "sharding"), [(2, "ddp"), (2, "fsdp")])
 def test_many_processes_make_the_run_of_one(processes, config, alone, tmp_path, count, sharding):
     """The loss of all, not a mean of means; the same metrics, checkpoints and translations."""
     folder = tmp_path / "model"
@@ -53,20 +54,20 @@ def test_many_processes_make_the_run_of_one(processes, config, alone, tmp_path, 
     assert result.err[1:] == [""] * (count - 1)
 
 
-def test_what_two_wrote_one_resumes_and_the_other_way_round(processes, config, alone, tmp_path):
+def test_what_four_wrote_one_resumes_and_what_one_wrote_two(processes, config, alone, tmp_path):
     """Weights, optimizer, batches and metrics go on; a checkpoint is the same whoever wrote it."""
     there, back = tmp_path / "there", tmp_path / "back"
     half, whole = "--set=training.max_steps=10", "--set=training.max_steps=20"
-    assert processes(2, "train", "--config", config, "--output", there, half).codes == [0, 0]
+    assert processes(4, "train", "--config", config, "--output", there, half).codes == [0] * 4
     runs.train(str(config), [], there, resume=True, overwrite=False)
     assert_same_run(there, alone)
     runs.train(str(config), ["training.max_steps=10"], back, resume=False, overwrite=False)
     result = processes(
-        4, "train", "--config", config, "--output", back, whole, "--resume", "--set=training.sharding=fsdp"
+        2, "train", "--config", config, "--output", back, whole, "--resume", "--set=training.sharding=fsdp"
     )
-    assert result.codes == [0] * 4, result.err
+    assert result.codes == [0, 0], result.err
     assert_same_run(back, alone)
-    assert "1 processes before, 4 now: dropout draws other numbers" in result.err[0]
+    assert "1 processes before, 2 now: dropout draws other numbers" in result.err[0]
 
 
 def test_each_process_drops_other_activations_and_resumes_its_own(processes, config, tmp_path):
@@ -74,7 +75,10 @@ def test_each_process_drops_other_activations_and_resumes_its_own(processes, con
     dropping = ("train", "--config", config, "--set=model.dropout=0.5", "--set=training.max_steps=10")
     assert processes(2, *dropping, "--output", tmp_path / "whole").codes == [0, 0]
     state = load_state(ModelFolder(tmp_path / "whole").checkpoint(10))
-    assert not np.array_equal(state["cpu_random"].numpy(), state["other_random"][0][0].numpy())
+    seeds = [
+        torch.Generator().set_state(each).initial_seed() for each in (state["cpu_random"], state["other_random"][0][0])
+    ]
+    assert seeds[0] == 1 != seeds[1]
     cut = tmp_path / "cut"
     assert processes(2, *dropping, "--output", cut, "--set=training.max_steps=5").codes == [0, 0]
     assert processes(2, *dropping, "--output", cut, "--resume").codes == [0, 0]
