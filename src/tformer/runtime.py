@@ -65,6 +65,7 @@ def prepare(device: str, precision: str, threads: int | str, compiled: bool | st
         ConfigError: a device that this machine does not have.
     """
     keep_freed_memory()
+    keep_prepared_products()
     chosen_device, device_reason = _choose_device(device)
     chosen_precision, precision_reason = _choose_precision(precision, chosen_device)
     if threads != "auto":
@@ -134,6 +135,15 @@ def keep_freed_memory() -> None:
     libc = ctypes.CDLL(None)
     libc.mallopt(mmap_threshold, 32 * 2**20)  # the largest that glibc takes
     libc.mallopt(trim_threshold, 2**31 - 1)
+
+
+def keep_prepared_products() -> None:
+    """Keep what torch's library for CPUs prepares for the product of matrices of one shape, for more shapes.
+
+    It makes machine code for each shape that it meets, which takes a millisecond, and by default keeps 1,024 of them;
+    batches of sentences have thousands, so that each epoch would make them again. Must come before the first product.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16384")
 
 
 def return_freed_memory() -> None:

@@ -141,6 +141,16 @@ def test_every_choice_says_its_reason(machine, monkeypatch):
     )
 
 
+def test_prepared_products_are_kept_unless_the_user_says_how_many(monkeypatch):
+    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.delenv(name, raising=False)
+    prepare("cpu", "fp32", "auto")
+    assert os.environ[name] == "16384"
+    monkeypatch.setenv(name, "7")
+    prepare("cpu", "fp32", "auto")
+    assert os.environ[name] == "7"
+
+
 def test_keeping_freed_memory_is_harmless():
     keep_freed_memory()
     large = torch.ones(2**22)
