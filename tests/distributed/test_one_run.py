@@ -67,7 +67,7 @@ def test_what_four_wrote_one_resumes_and_what_one_wrote_two(processes, config, a
     )
     assert result.codes == [0, 0], result.err
     assert_same_run(back, alone)
-    assert "1 processes before, 2 now: dropout draws other numbers" in result.err[0]
+    assert "processes: 1 before, 2 now; dropout draws other numbers" in result.err[0]
 
 
 def test_each_process_drops_other_activations_and_resumes_its_own(processes, config, tmp_path):

@@ -79,7 +79,7 @@ def take_up_random(
         step: of the checkpoint.
     """
     if len(streams) != processes.world_size:
-        say(f"{len(streams)} processes before, {processes.world_size} now: dropout draws other numbers")
+        say(f"processes: {len(streams)} before, {processes.world_size} now; dropout draws other numbers")
     if processes.rank < len(streams):
         set_random_state(device, streams[processes.rank])
     else:
