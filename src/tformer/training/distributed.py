@@ -193,7 +193,7 @@ def processes_of_run() -> Iterator[Processes]:
         torch.cuda.set_device(local_rank)
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # it outlives the processes of an earlier start
-        store = distributed.PrefixStore(f"start-{restarts}", store)
+        store = distributed.PrefixStore(f"start-{restarts}", store)  # type: ignore[attr-defined]
     try:
         distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=_TIMEOUT)
         patient = distributed.new_group(backend="gloo", timeout=_PATIENCE)
