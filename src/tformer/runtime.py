@@ -143,7 +143,7 @@ def keep_prepared_products() -> None:
     It makes machine code for each shape that it meets, which takes a millisecond, and by default keeps 1,024 of them;
     batches of sentences have thousands, so that each epoch would make them again. Must come before the first product.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16384")
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
 
 
 def return_freed_memory() -> None:
