@@ -436,8 +436,8 @@ def test_a_model_can_be_moved(tformer, trained, tmp_path, links):
 def test_what_translates_is_the_average_else_the_best_else_the_last(train, tformer, tmp_path):
     folder = tmp_path / "model"
     train(folder, training__max_steps=14, training__save_every_steps=7)
-    (folder / "averaged").mkdir(exist_ok=True)
-    shutil.copy(folder / "last" / "model.safetensors", folder / "averaged")
+    shutil.rmtree(folder / "averaged", ignore_errors=True)
+    shutil.copytree(folder / "last", folder / "averaged")
 
     def used():
         return tformer("translate", "--model", folder, SENTENCE).err.splitlines()[0].partition("; ")[0]
@@ -466,7 +466,7 @@ def widen(path):
     ("part", "damage", "words"),
     [
         ("averaged/model.safetensors", truncate, ["averaged/model.safetensors: cannot be read"]),
-        ("averaged/model.safetensors", widen, ["made for a model of other sizes (1 tensors differ", "w_1.weight"]),
+        ("averaged/model.safetensors", widen, ["averaged/model.safetensors: cannot be read", "bytes"]),
         (
             "tokenizer.model",
             lambda path: path.unlink(),
@@ -479,8 +479,8 @@ def widen(path):
 def test_a_damaged_model_is_refused_in_one_line(tformer, trained, tmp_path, part, damage, words):
     folder, output = tmp_path / "model", tmp_path / "out.txt"
     shutil.copytree(trained, folder, symlinks=True)
-    (folder / "averaged").mkdir(exist_ok=True)
-    shutil.copy(folder / "last" / "model.safetensors", folder / "averaged")
+    shutil.rmtree(folder / "averaged", ignore_errors=True)
+    shutil.copytree(folder / "last", folder / "averaged")
     damage(folder / part)
     result = tformer("translate", "--model", folder, "--output", output, SENTENCE)
     assert (result.code, result.out) == (1, "")

@@ -10,7 +10,7 @@ import tformer
 from tformer.config import Config, DataConfig, DecodingConfig, ModelConfig, TokenizerConfig, dump_config
 from tformer.data.tokenizer import TokenizerPair
 from tformer.errors import CheckpointError, ConfigError, TformerError
-from tformer.training.checkpoint import ModelFolder
+from tformer.training.checkpoint import ModelFolder, weights_of
 
 LINES = ["The old cat sees the dog.", "A small child likes the house.", "Le vieux chat voit le chien."]
 
@@ -20,7 +20,7 @@ def folder(tmp_path_factory, tiny_model, tiny_config):
     """A model folder that no run has made: a model that has learnt nothing."""
     tokenizers = TokenizerPair.train(LINES, [], TokenizerConfig(vocab_size=300))
     folder = ModelFolder(tmp_path_factory.mktemp("face") / "model", tokenizers.fingerprint)
-    folder.save(1, tiny_model(tokenizers.source.vocab_size), {})
+    folder.save(1, weights_of(tiny_model(tokenizers.source.vocab_size)), {})
     tokenizers.save(folder.path)
     sizes = ModelConfig(**tiny_config().model_dump())
     config = Config(model=sizes, data=DataConfig(max_length=20), decoding=DecodingConfig(beam_size=2, max_length=8))
