@@ -174,8 +174,8 @@ def test_a_folder_that_is_removed_is_gone_at_once(folder, monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["best", "last", "averaged", "checkpoints", "metrics.jsonl", "config.yaml", "tokenizer.model", "environment.json"]
-    + ["corpus.json"] + [f"{place}/{name}" for place in ("checkpoints/step-00000003", "averaged") for name in FILES[:2]],
+    ["best", "last", "averaged", "checkpoints", "metrics.jsonl", "config.yaml", "tokenizer.model"]
+    + ["environment.json", "corpus.json"] + [f"{place}/{name}" for place in ("checkpoints/step-00000003", "averaged") for name in FILES[:2]],
 )  # fmt: skip
 def test_a_link_that_leads_out_of_the_folder_is_refused(folder, tmp_path, name):
     outside = tmp_path / "outside"

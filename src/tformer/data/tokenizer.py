@@ -19,6 +19,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 
@@ -154,7 +155,12 @@ class Tokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces as SentencePiece writes them, ▁ for a space and <0x41> for a byte."""
-        return [_unguard(self._processor.id_to_piece(int(index))) for index in ids]
+        return [self._pieces[index] for index in ids]
+
+    @cached_property
+    def _pieces(self) -> list[str]:
+        """All pieces by id: asking SentencePiece for each of a file's takes fifteen times as long."""
+        return [_unguard(self._processor.id_to_piece(index)) for index in range(self.vocab_size)]
 
 
 class _TooSmallError(ConfigError):

@@ -27,8 +27,9 @@ from tformer.runtime import prepare
 from tformer.training.checkpoint import ModelFolder, check_tokenizer, load_into
 from tformer.vocabulary import EOS_ID, PAD_ID
 
-_SENTENCES_AT_ONCE = 64
+_HYPOTHESES_AT_ONCE = 640  # fewer, and what each step takes beside its products counts; more are not faster
 _PIECES_AT_ONCE = 8192  # source pieces, padding included: what bounds the memory where lines are long
+_TIMES_ON_GPU = 8  # so many times as much of both, where thousands of products take as long as one
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Translator:
         """
         lines = self._read(texts)
         parts = [ids for line in lines for ids in line]
-        found = iter(self._translate_parts(parts, n_best, sentences_at_once or _SENTENCES_AT_ONCE, align))
+        found = iter(self._translate_parts(parts, n_best, sentences_at_once, align))
         return [self._joined([next(found) for _ in line]) for line in lines]
 
     def _read(self, texts: Sequence[str]) -> list[list[list[int]]]:
@@ -137,15 +138,17 @@ class Translator:
         return [len(ids) for ids in self.tokenizers.source.encode_batch(list(texts))]
 
     def _translate_parts(
-        self, sources: Sequence[Sequence[int]], n_best: int, sentences_at_once: int, with_alignment: bool
+        self, sources: Sequence[Sequence[int]], n_best: int, sentences_at_once: int | None, with_alignment: bool
     ) -> list[list[Translation]]:
         """Translate what is not blank and can be read at once; all as in `translations`."""
         results: list[list[Translation]] = [[] for _ in sources]
         # longest first: what needs most memory comes at once, and batches hold like lengths
         order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
+        times = 1 if self.device.type == "cpu" else _TIMES_ON_GPU
+        most = sentences_at_once or times * _HYPOTHESES_AT_ONCE // self.decoding.beam_size
         while order:
             longest = len(sources[order[0]]) + 1
-            size = max(1, min(sentences_at_once, _PIECES_AT_ONCE // longest))
+            size = max(1, min(most, times * _PIECES_AT_ONCE // longest))
             chunk, order = order[:size], order[size:]
             batch = [sources[index] for index in chunk]
             found = self._search(batch, n_best)
