@@ -172,11 +172,12 @@ def test_a_folder_that_is_removed_is_gone_at_once(folder, monkeypatch):
 # ---- What leads out of the folder ----
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["best", "last", "averaged", "checkpoints", "metrics.jsonl", "config.yaml", "tokenizer.model"]
-    + ["environment.json", "corpus.json"] + [f"{place}/{name}" for place in ("checkpoints/step-00000003", "averaged") for name in FILES[:2]],
-)  # fmt: skip
+PARTS = ("best", "last", "averaged", "checkpoints", "metrics.jsonl", "config.yaml", "tokenizer.model")
+PARTS += ("environment.json", "corpus.json")
+PARTS += tuple(f"{place}/{name}" for place in ("checkpoints/step-00000003", "averaged") for name in FILES[:2])
+
+
+@pytest.mark.parametrize("name", PARTS)
 def test_a_link_that_leads_out_of_the_folder_is_refused(folder, tmp_path, name):
     outside = tmp_path / "outside"
     shutil.copytree(folder.path, outside)
