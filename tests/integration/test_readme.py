@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -113,6 +114,18 @@ def test_looking_inside(tformer, folder):
         assert result.out
     assert (folder / "pair.html").is_file()
     assert (folder / "report.html").is_file()
+
+
+def test_several_processes(folder):
+    [line] = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("torchrun")]
+    program, *arguments = shlex.split(line)
+    local = ["data.train={source: train.en, target: train.sw}", "data.validation={source: dev.en, target: dev.sw}"]
+    local += ["data.test=null", "tokenizer.vocab_size=400", "training.max_minutes=null"]
+    command = [sys.executable, "-m", "torch.distributed.run", *shortened(arguments, *local)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "2 processes × 1 = 2 batches an update" in done.stderr
+    assert (folder / "runs" / "mine" / "last" / "model.safetensors").is_file()
 
 
 def test_sources_of_every_form(tformer, folder):
