@@ -118,7 +118,7 @@ def test_looking_inside(tformer, folder):
 
 def test_several_processes(folder):
     [line] = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("torchrun")]
-    program, *arguments = shlex.split(line)
+    _, *arguments = shlex.split(line)
     local = ["data.train={source: train.en, target: train.sw}", "data.validation={source: dev.en, target: dev.sw}"]
     local += ["data.test=null", "tokenizer.vocab_size=400", "training.max_minutes=null"]
     command = [sys.executable, "-m", "torch.distributed.run", *shortened(arguments, *local)]
